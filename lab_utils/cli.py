@@ -126,7 +126,8 @@ def notebooks(folder: Path) -> None:
 def _hand_out(folder: Path) -> None:
     for sentence in hand_out(folder).sentences():
         console.print(sentence, highlight=False)
-    course.write(folder)
+    if kept := course.write(folder):
+        console.print(f"{course.PAGE} was yours, and is {kept} now.", highlight=False)
 
 
 @main.command("prepare")

@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
@@ -52,6 +53,8 @@ The points are the best that `lab.check` has given you here; each check writes t
 to open it again shows it. A grading runs your answers under faults that you have not seen.
 [Claims](Claims.md) has what common texts say of delivery, and which runs decide it.
 """
+# Ends the page, and is not shown: who writes into the page finds it beside the next one.
+SEAL: Final = "\n<!-- {} -->\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +107,28 @@ def keep(lab: str, item: str, status: str, points: int) -> None:
             write(Path(os.environ[FOLDER]))
 
 
-def write(folder: Path) -> None:
-    """Write the course page into the folder where a learner works."""
-    write_whole(folder / PAGE, page(entries(), further()).encode())
+def write(folder: Path) -> str | None:
+    """Write the course page into the folder where a learner works.
+
+    What is there and was not written here is the learner's: it gets another name, which is
+    returned.
+    """
+    place, text, kept = folder / PAGE, page(entries(), further()), None
+    if os.path.lexists(place) and not _is_as_written(place):
+        names = (place.with_stem(f"{place.stem}-yours{number}") for number in ("", *range(2, 1000)))
+        kept = next(name for name in names if not os.path.lexists(name))
+        place.rename(kept)
+    write_whole(place, f"{text}{SEAL.format(sha256(text.encode()).hexdigest())}".encode())
+    return kept.name if kept else None
+
+
+def _is_as_written(place: Path) -> bool:
+    """Does a page end with the seal of what stands above it?"""
+    try:
+        found = re.fullmatch(f"(.*){SEAL.format('(.*)')}", place.read_text(encoding="utf-8"), re.S)
+    except (OSError, ValueError):
+        return False
+    return found is not None and sha256(found[1].encode()).hexdigest() == found[2]
 
 
 def page(course: list[Entry], more: Sequence[Entry] = ()) -> str:

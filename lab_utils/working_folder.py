@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ from lab_utils.folders import FURTHER
 ROOT: Final = Path(__file__).parents[1]
 WORKING_FOLDER: Final = ROOT / "work"
 RECORD: Final = ".handed-out.json"
-CLAIMS: Final = "Claims.md"  # a page: no learner changes it
+CLAIMS: Final = "Claims.md"
 
 
 @dataclass(slots=True)
@@ -74,26 +75,26 @@ def hand_out(folder: Path, labs: Path = ROOT / "labs") -> Handed:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         record = _record(folder)
-        for path in [*handed_out(labs), *handed_out(labs, FURTHER)]:
+        pages = [labs / CLAIMS] if (labs / CLAIMS).exists() else []
+        for path in [*handed_out(labs), *handed_out(labs, FURTHER), *pages]:
             _bring(path.read_bytes(), folder / path.relative_to(labs), record, handed)
-        if (labs / CLAIMS).exists():
-            write_whole(folder / CLAIMS, (labs / CLAIMS).read_bytes())
         write_whole(folder / RECORD, json.dumps(record, indent=1).encode())
     except OSError as error:
         raise SetupError(
-            f"The notebooks could not be put into {folder}: {error.strerror}. What you do is saved "
-            "there, so you need to be able to write to it. Choose another: ./lab up --folder FOLDER"
+            f"The notebooks could not be put into {folder}: {error.strerror} ({error.filename}). "
+            "What you do is saved there, so you need to be able to write to it. Choose another: "
+            "./lab up --folder FOLDER"
         ) from error
     return handed
 
 
 def _bring(text: bytes, path: Path, record: dict[str, str], handed: Handed) -> None:
-    """Write one notebook to the first of its names that is free or as it was handed out there."""
+    """Write one file to the first of its names that is free or as it was handed out there."""
     edition = _digest(text)
-    if not path.exists():
+    if not os.path.lexists(path):
         record.pop(path.name, None)
     for place in _places(path):
-        there = _digest(place.read_bytes()) if place.exists() else None
+        there = _there(place)
         if edition in (there, record.get(place.name)):
             record[place.name] = edition
             return
@@ -125,6 +126,16 @@ def _record(folder: Path) -> dict[str, str]:
         return {}
 
 
+def _there(place: Path) -> str | None:
+    """The digest of a file; None if nothing is there, and empty for what is no file.
+
+    That may be a folder, or a link into one that is away, as on a disk that is not mounted.
+    """
+    if not os.path.lexists(place):
+        return None
+    return _digest(place.read_bytes()) if place.is_file() else ""
+
+
 def _digest(text: bytes) -> str:
     return hashlib.sha256(text).hexdigest()
 
@@ -133,5 +144,8 @@ def write_whole(path: Path, text: bytes) -> None:
     """Write a file, whole or not at all; its folder is made if it is not there."""
     path.parent.mkdir(exist_ok=True)
     aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.writing")  # two starts at once
-    aside.write_bytes(text)
-    aside.replace(path)
+    try:
+        aside.write_bytes(text)
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)

@@ -16,10 +16,18 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
+from lab_utils import course
 from lab_utils.cli import main
 from lab_utils.course import PAGE
 from lab_utils.errors import SetupError
-from lab_utils.working_folder import CLAIMS, RECORD, Handed, hand_out, handed_out
+from lab_utils.working_folder import (
+    CLAIMS,
+    RECORD,
+    Handed,
+    hand_out,
+    handed_out,
+    write_whole,
+)
 
 ROOT = Path(__file__).parents[1]
 
@@ -90,6 +98,54 @@ def test_what_is_changed_is_kept(labs: Path, tmp_path: Path) -> None:
         edition(labs, text)
         assert Handed(kept={"00_one.ipynb": "00_one-new-2.ipynb"}) == hand_out(work, labs)
     assert {"mine", "mine, too", "E"} == set(contents(work).values())
+
+
+def test_what_is_no_notebook_stays(labs: Path, tmp_path: Path) -> None:
+    """A folder of that name, a pipe, a link to a disk that is away: the notebook is put beside."""
+    for number, name in enumerate(("01_two", "02_three", "03_four")):
+        edition(labs, str(number), name)
+    work = tmp_path / "work"
+    (work / "01_two.ipynb").mkdir(parents=True)
+    (work / "02_three.ipynb").symlink_to(tmp_path / "away")
+    os.mkfifo(work / "03_four.ipynb")
+    handed = hand_out(work, labs)
+
+    names = ["01_two", "02_three", "03_four"]
+    assert {f"{name}.ipynb": f"{name}-new.ipynb" for name in names} == handed.kept
+    assert ["0", "1", "2"] == [(work / f"{name}-new.ipynb").read_text() for name in names]
+    assert (work / "01_two.ipynb").is_dir()
+    assert (work / "02_three.ipynb").is_symlink()
+
+
+def test_a_page_of_the_learners_is_kept(labs: Path, tmp_path: Path) -> None:
+    """Of that name one may be there before the first start, or be written into later."""
+    work = tmp_path / "work"
+    work.mkdir()
+    (labs / CLAIMS).write_text("claims")
+    (work / CLAIMS).write_text("mine")
+    assert {CLAIMS: "Claims-new.md"} == hand_out(work, labs).kept
+    assert ("mine", "claims") == ((work / CLAIMS).read_text(), (work / "Claims-new.md").read_text())
+
+    (work / PAGE).write_text("mine")
+    assert "Course-yours.md" == course.write(work)
+    assert course.write(work) is None
+    written = (work / PAGE).read_text()
+    (work / PAGE).write_text(f"{written}mine, too")
+    assert "Course-yours2.md" == course.write(work)
+    (work / PAGE).unlink()
+    (work / PAGE).mkdir()
+    assert "Course-yours3.md" == course.write(work)
+    kept = [(work / f"Course-yours{number}.md").read_text() for number in ("", "2")]
+    assert (["mine", f"{written}mine, too"], written) == (kept, (work / PAGE).read_text())
+
+
+def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    """No half of a file stays, whose name nobody knows."""
+    (tmp_path / "there").mkdir()
+    with pytest.raises(IsADirectoryError):
+        write_whole(tmp_path / "there", b"text")
+
+    assert ["there"] == [path.name for path in tmp_path.iterdir()]
 
 
 def test_two_starts_at_once(labs: Path, tmp_path: Path) -> None:
