@@ -112,6 +112,8 @@ def serve(folder: Path, *, ip: str, port: int, browser: bool, say: Callable[[str
         os.close(turn)
         return processes.wait(server)
     except KeyboardInterrupt:
+        # A terminal that is closed sends two hang-ups, and who waits presses Ctrl-C again.
+        processes.at_the_end(signal.SIG_IGN)
         say("Ending JupyterLab and its stages.")
         return 0
     finally:

@@ -139,7 +139,7 @@ def spawn_module(module: str, *arguments: str, **how: Any) -> subprocess.Popen[A
     return spawn(command, environment={**os.environ, "PYTHONPATH": python_path()}, **how)
 
 
-def at_the_end(call: Callable[[int, Any], object]) -> None:
+def at_the_end(call: Callable[[int, Any], object] | signal.Handlers) -> None:
     """Let `call` handle what asks this process to end; a hang-up does not, where nohup says so."""
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if each != signal.SIGHUP or signal.getsignal(each) != signal.SIG_IGN:

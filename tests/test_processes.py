@@ -230,6 +230,22 @@ def test_two_jupyterlabs_at_once(
     wait_until(lambda: not jupyter.running(), "both JupyterLabs to end", timeout_s=20)
 
 
+@pytest.mark.kafka  # it takes seconds
+def test_a_second_interrupt_is_not_in_the_way(start: Start, state: Path, tmp_path: Path) -> None:
+    """Who presses Ctrl-C again, or closes the terminal, still has JupyterLab ended in order."""
+    command = start(SERVE, tmp_path, processes.LOOPBACK, 0)
+    assert command.stdout is not None
+    assert b"The labs are at" in command.stdout.readline()
+    command.send_signal(signal.SIGINT)
+    while b"Ending JupyterLab" not in command.stdout.readline():
+        pass
+    for again in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        command.send_signal(again)
+
+    assert 0 == command.wait(timeout=60)
+    assert [] == jupyter.running()
+
+
 def test_free_ports_are_free_and_differ() -> None:
     """Ports that are chosen at once are different, and nobody listens there."""
     ports = processes.free_ports(50)
