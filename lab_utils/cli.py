@@ -143,6 +143,7 @@ def _prepare(kafka: str = CURRENT) -> None:
     from lab_utils.audit.spark_server import make_class_archive
     from lab_utils.machine.prepare import prepare
 
+    at_the_end(signal.default_int_handler)  # what is begun is removed
     with console.status("Preparing Kafka") as status:
         for version in dict.fromkeys((CURRENT, kafka)):
             prepare(lambda text: status.update(str(text)), version)

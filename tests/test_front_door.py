@@ -24,6 +24,7 @@ import pytest
 from click.testing import CliRunner
 
 from lab_utils.cli import main
+from lab_utils.folders import cache_folder
 from lab_utils.waiting import wait_until
 from tests.called import call
 
@@ -275,6 +276,20 @@ def test_what_the_system_refuses_is_a_sentence(tmp_path: Path) -> None:
     assert 1 == done.exit_code
     assert "jupyter.log'. Look at that file or folder, then run" in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_what_is_being_prepared_goes(tmp_path: Path, number: signal.Signals) -> None:
+    """A first start that is ended, as by closing its terminal, leaves no half of what it made."""
+    (tmp_path / "jars").symlink_to(cache_folder() / "jars")
+    command = [sys.executable, "-m", "lab_utils.cli", "prepare"]
+    with subprocess.Popen(command, env={**os.environ, "LAB_CACHE": str(tmp_path)}) as start:
+        wait_until(lambda: list(tmp_path.glob("making-*")), "a beginning", timeout_s=60)
+        start.send_signal(number)
+
+    assert 130 == start.returncode
+    assert [] == list(tmp_path.glob("making-*"))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

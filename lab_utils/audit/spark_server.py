@@ -226,7 +226,10 @@ def _archive(archive: Path) -> None:
             "SPARK_REMOTE": f"sc://localhost:{port}/;token={token}",
         }
         rehearsal = [sys.executable, "-P", "-c", REHEARSE]
-        subprocess.run(rehearsal, env=environment, timeout=ARCHIVED_S, capture_output=True)
+        subprocess.run(
+            rehearsal, env=environment, timeout=ARCHIVED_S, capture_output=True,
+            preexec_fn=processes.end_with_parent,
+        )  # fmt: skip
         jvm.terminate()
         jvm.wait(ARCHIVED_S)
     finally:

@@ -149,7 +149,10 @@ def make_once(
 
 
 def _make_aside(path: Path, make: Callable[[Path], object]) -> None:
-    with tempfile.TemporaryDirectory(prefix="making-", dir=path.parent) as folder:
+    prefix = f"making-{path.name}-"
+    for left in path.parent.glob(f"{prefix}*"):  # by one who was killed: nobody else makes it now
+        shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=path.parent) as folder:
         aside = Path(folder) / path.name
         make(aside)
         if aside.exists():

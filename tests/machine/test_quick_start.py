@@ -47,6 +47,17 @@ def test_a_folder_goes_with_all_that_is_in_it(tmp_path: Path) -> None:
     assert ["template-2"] == [path.name for path in tmp_path.iterdir() if path.is_dir()]
 
 
+def test_what_a_killed_start_has_left_goes(tmp_path: Path) -> None:
+    """The next start that makes the same removes it, and nothing that makes another thing."""
+    for name in ("spark-1.jsa", "spark-2.jsa"):
+        (tmp_path / f"making-{name}-abc" / name).mkdir(parents=True)
+    make_once(tmp_path / "spark-1.jsa", Path.touch)
+
+    assert {"making-spark-2.jsa-abc", "spark-1.jsa"} == {
+        path.name for path in tmp_path.iterdir() if path.suffix != ".lock"
+    }
+
+
 def test_nothing_can_be_written(tmp_path: Path) -> None:
     """What the system refuses is told with what to do."""
     (tmp_path / "cache").touch()
