@@ -149,8 +149,9 @@ def _state(request: Handler) -> dict[str, Any]:
 
 def _open_run(request: Handler, _: None) -> dict[str, Any]:
     run, folder = request.field("run", str), Path(request.field("folder", str))
-    request.cluster.board.is_examining = request.field("examined", bool, False)
+    is_examined = request.field("examined", bool, False)
     request.cluster.open_run(run, folder, request.field("owner", str, ""))
+    request.cluster.board.is_examining = is_examined
     return {}
 
 

@@ -12,11 +12,13 @@ from typing import Any
 import httpx
 import orjson
 import pytest
+from confluent_kafka import Producer
 
 from lab_utils.errors import BadArgument
 from lab_utils.proxy.faults import drop_response, to_json
 from lab_utils.stage.client import Stage
 from lab_utils.stage.routes import BODY_LIMIT, SILENCE_S
+from tests.performed import Perform, sending
 
 pytestmark = pytest.mark.kafka
 
@@ -89,6 +91,20 @@ def test_run_that_nobody_could_close(stage: Stage, run: str, tmp_path: Path) -> 
         stage.open_run(run, tmp_path)
 
     assert [] == stage.state()["runs"]
+
+
+def test_run_that_is_refused_changes_nothing(
+    stage: Stage, tmp_path: Path, perform: Perform
+) -> None:
+    """That it was to be examined says nothing of what comes after it: a client may compress."""
+    topic, told = f"{perform(sending())[0].run}-orders", []
+    with pytest.raises(BadArgument, match="a run's name has"):
+        stage.open_run("../e", tmp_path, is_examined=True)
+    producer = Producer({"bootstrap.servers": stage.bootstrap, "compression.type": "gzip"})
+    producer.produce(topic, bytes(1000), on_delivery=lambda error, _: told.append(error))
+    producer.flush()
+
+    assert [None] == told
 
 
 @pytest.mark.parametrize(
