@@ -581,6 +581,8 @@ def _let_go(error: BaseException | None) -> None:
 
     Such a client asks the broker for its topic each second, for ever, and the panel follows it.
     """
-    while error is not None:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:  # two may be each other's cause
+        seen.add(id(error))
         traceback.clear_frames(error.__traceback__)
         error = error.__cause__ or error.__context__

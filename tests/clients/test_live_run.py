@@ -43,6 +43,32 @@ def test_what_a_workload_sees(ticket: Ticket) -> None:
     assert (["0", "ü", '"'], "03-a-orders", 2) == (LiveRun(ticket).orders, live.topic, live.attempt)
 
 
+class Held:
+    """What a frame of a workload holds."""
+
+
+def test_two_errors_that_are_each_others_cause(ticket: Ticket) -> None:
+    """Each is let go once, with what its frames hold, and the run has its end."""
+    held = []
+
+    def workload(_: LiveRun) -> None:
+        held.append(weakref.ref(local := Held()))
+        first, second = ValueError("a"), KeyError("b")
+        try:
+            raise second from first
+        except KeyError:
+            raise first from second
+        finally:
+            assert local
+
+    error = perform(workload, LiveRun(ticket))
+
+    assert isinstance(error, ValueError)
+    assert error.__cause__ is not None
+    assert error is error.__cause__.__cause__
+    assert held[0]() is None
+
+
 def test_a_workload_that_forks(ticket: Ticket) -> None:
     """What it forked and did not end goes no further: it would go on as a second kernel."""
     ends = []
