@@ -106,17 +106,12 @@ class Experiment:
         not to be this run's folder.
         """
         self._began_ms = time.time_ns() // MS
-        self.stage.require_controller()
-        self._heal()
-        self.reader.delete_topics(self.stage.past_topics())
-        for topic in self._all_topics():
-            replicas, config = self._settings(topic)
-            self.reader.create_topic(topic, self.partitions, replicas=replicas, config=config)
-        if self.stage.brokers == 3:
-            self.reader.place_coordinators()
-        self._settle(whole=True)
-        if self.filled and self.members == 1:
-            self.reader.fill(self.topic, self.orders, self.partitions)
+        try:
+            self._make_ready()
+        except BaseException:
+            with suppress(OSError):  # it is empty: what has not begun is no run
+                self.folder.rmdir()
+            raise
         self._write("run", self._beginnings())
         self._client_folder = client_folder or self.folder
         if self.filled and self.topics:
@@ -139,6 +134,20 @@ class Experiment:
             schema=self.schema,
         )
 
+    def _make_ready(self) -> None:
+        """Repair what is broken, and create and fill the topics."""
+        self.stage.require_controller()
+        self._heal()
+        self.reader.delete_topics(self.stage.past_topics())
+        for topic in self._all_topics():
+            replicas, config = self._settings(topic)
+            self.reader.create_topic(topic, self.partitions, replicas=replicas, config=config)
+        if self.stage.brokers == 3:
+            self.reader.place_coordinators()
+        self._settle(whole=True)
+        if self.filled and self.members == 1:
+            self.reader.fill(self.topic, self.orders, self.partitions)
+
     def _beginnings(self) -> Iterator[Event]:
         """The orders and the topics of the run, and what is armed in its processes."""
         for order in self.orders:
@@ -152,13 +161,14 @@ class Experiment:
 
     def _open(self) -> None:
         """Open the run at the stage and arm its faults, all of them or none."""
-        self.stage.open_run(self.run, self.folder, is_examined=self.is_examined)
         try:
+            self.stage.open_run(self.run, self.folder, is_examined=self.is_examined)
             for fault in self.faults:
                 if not isinstance(fault, ClientFault):
                     self.stage.arm(self.run, self._of_this_run(fault))
-        except BaseException:
-            self.stage.close_run(self.run)
+        except BaseException:  # an interrupt may come when it is open, before that was told
+            with suppress(LabError):
+                self.stage.close_run(self.run)
             raise
 
     def _of_this_run(self, fault: Fault) -> Fault:

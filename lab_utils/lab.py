@@ -317,8 +317,8 @@ class Lab:
         from lab_utils.clients.cost import costs
         from lab_utils.views.measurements import cost_picture
 
-        run, _ = _new_run(self.name)
         self.stage.heal()
+        run, _ = _new_run(self.name)
         self._reader.create_topic(f"{run}-cost", 1)
         with doing("Measuring"):
             measured = costs(

@@ -532,12 +532,18 @@ def test_what_is_loaded_is_whole(lab: Lab) -> None:
 
 
 def test_closed() -> None:
-    """A closed lab has ended its stage; opened again it has another, and counts its runs on."""
+    """A closed lab has ended its stage; opened again it has another, and counts its runs on.
+
+    What was asked of it in between is no run.
+    """
     first = Lab("closing")
     run = first.run(send_orders, orders=1)
     first.close()
     with pytest.raises(StageError, match="'closing' was closed, as lab"):
         first.brokers.kill(1)
+    for ask in (lambda: first.run(send_orders), first.cost_of_transactions):
+        with pytest.raises(StageError, match="'closing' was closed, as lab"):
+            ask()
     with pytest.raises(StageError, match="no broker answers at 127"):
         run.topic_log()
     second = Lab("closing")

@@ -143,7 +143,7 @@ class Stage:
         if self._http.is_closed:
             return
         with suppress(StageError):  # It is gone, or does not answer: what is left is ended below.
-            self.ask("POST", "/shutdown")
+            self.ask("POST", "/shutdown", timeout_s=END_TIMEOUT_S)
         self.leave()
         single_server.end(stage_folder(self.name), self.pid, wait_s=END_TIMEOUT_S)
         single_server.remove(stage_folder(self.name))
