@@ -25,7 +25,17 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 from lab_utils import course, folders
 from lab_utils.classroom.seat import take_seat
-from lab_utils.errors import BadArgument, LabError, one_of, own_lines, seconds, text, truth, within
+from lab_utils.errors import (
+    BadArgument,
+    LabError,
+    LedgerError,
+    one_of,
+    own_lines,
+    seconds,
+    text,
+    truth,
+    within,
+)
 from lab_utils.ledger.predictions import Answer, predict
 from lab_utils.machine.jars import CURRENT, SECTIONS, kafka_jars, locked, missing
 from lab_utils.proxy.faults import Fault
@@ -520,17 +530,23 @@ def _require_name(name: str) -> None:
 def _new_run(lab: str) -> tuple[str, Path]:
     """The next free run id (03-a, 03-b, … 03-aa) and its new folder."""
     parent = folders.runs_folder(lab)
-    parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    number = sum(1 for path in parent.iterdir() if path.is_dir())
-    while True:
-        run = f"{lab}-{_letters(number)}"
-        try:
-            (parent / run).mkdir(mode=0o700)
-        except FileExistsError:
-            # Another kernel took this one between our look and our mkdir.
-            number += 1
-        else:
-            return run, parent / run
+    try:
+        parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        number = sum(1 for path in parent.iterdir() if path.is_dir())
+        while True:
+            run = f"{lab}-{_letters(number)}"
+            try:
+                (parent / run).mkdir(mode=0o700)
+            except FileExistsError:
+                # Another kernel took this one between our look and our mkdir.
+                number += 1
+            else:
+                return run, parent / run
+    except OSError as error:
+        raise LedgerError(
+            f"no run can be kept in {parent}: {error.strerror}. Make room there, or set LAB_STATE "
+            "to a folder that you may write to."
+        ) from None
 
 
 def _letters(number: int) -> str:

@@ -20,7 +20,7 @@ from confluent_kafka import Producer
 
 from lab_utils import Lab, checking, corrupt_request, drop_response, refuse
 from lab_utils.checking import Checked
-from lab_utils.errors import BadArgument, SetupError, StageError
+from lab_utils.errors import BadArgument, LedgerError, SetupError, StageError
 from lab_utils.experiment import order_values
 from lab_utils.folders import runs_folder, stage_folder
 from lab_utils.grading.inside import raised
@@ -354,6 +354,19 @@ def test_interrupt_of_members(lab: Lab) -> None:
         lab.run(interrupt_once, members=2)
 
     assert time.monotonic() - began_s < 100
+    assert [] == open_runs(lab)
+
+
+def test_no_room_for_a_run(lab: Lab, state: Path, tmp_path: Path) -> None:
+    """Where no run can be kept, that is said; nothing was begun."""
+    (state / "runs").mkdir(parents=True)
+    (state / "runs" / lab.name).touch()
+    with pytest.raises(LedgerError, match=r"no run can be kept in .*: File exists\. Make room"):
+        lab.run(send_orders, orders=1)
+    (tmp_path / "wire.jsonl").mkdir()
+    with pytest.raises(LedgerError, match=r"ledger cannot be kept in .*: Is a directory\."):
+        lab.stage.open_run("98-f", tmp_path)
+
     assert [] == open_runs(lab)
 
 

@@ -14,9 +14,10 @@ from typing import Final
 
 import orjson
 
-from lab_utils.errors import BadArgument, one_of, text
+from lab_utils.errors import BadArgument, LedgerError, one_of, text
 from lab_utils.ledger.counts import count
 from lab_utils.ledger.events import Event
+from lab_utils.ledger.store import append
 
 QUESTIONS: Final = (
     "sent", "acked", "failed", "unknown", "stored", "duplicated", "lost", "log",
@@ -67,12 +68,23 @@ class Prediction:
         ]
 
     def store(self, folder: Path) -> None:
-        """Append this prediction to the lab's predictions, before anything is run."""
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        """Append this prediction to the lab's predictions, before anything is run.
+
+        Raises LedgerError where it cannot be kept.
+        """
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        file = os.open(folder / "predictions.jsonl", flags, 0o600)
-        os.write(file, orjson.dumps(asdict(self), option=orjson.OPT_APPEND_NEWLINE))
-        os.close(file)
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file = os.open(folder / "predictions.jsonl", flags, 0o600)
+            try:
+                append(file, orjson.dumps(asdict(self), option=orjson.OPT_APPEND_NEWLINE))
+            finally:
+                os.close(file)
+        except OSError as error:
+            raise LedgerError(
+                f"the prediction cannot be kept in {folder}: {error.strerror}. Make room there, or "
+                "set LAB_STATE to a folder that you may write to."
+            ) from None
 
 
 def predict(expected: dict[str, Answer], because: str | None) -> Prediction:

@@ -32,14 +32,23 @@ CLOSED = -1
 
 
 class Witness:
-    """One writer of a run's ledger, with a file of its own; safe to use from several threads."""
+    """One writer of a run's ledger, with a file of its own; safe to use from several threads.
+
+    Raises LedgerError where there can be no such file.
+    """
 
     def __init__(self, folder: Path, name: str) -> None:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path = folder / f"{name}.jsonl"
         self.trouble: str | None = None
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        self._file = os.open(self.path, flags, 0o600)
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._file = os.open(self.path, flags, 0o600)
+        except OSError as error:
+            raise LedgerError(
+                f"the ledger cannot be kept in {folder}: {error.strerror}. Make room there, or "
+                "make it a folder that you may write to; then run again."
+            ) from None
         # Who closes it waits for who writes: the system gives its number to the next file. Python
         # may collect a client in between, whose last reports the same thread then writes.
         self._lock = RLock()

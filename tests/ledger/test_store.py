@@ -15,6 +15,7 @@ import pytest
 
 from lab_utils.errors import LedgerError
 from lab_utils.ledger import store
+from lab_utils.ledger.predictions import predict
 from lab_utils.ledger.store import Witness, read_ledger, torn_lines, write_ledger
 from tests.called import call
 from tests.histories import sent
@@ -94,6 +95,15 @@ while True:
     if number == 1000:
         print("alive", flush=True)
 """
+
+
+def test_where_nothing_can_be_kept(tmp_path: Path) -> None:
+    """A file where a folder has to be: a sentence, before anything is run."""
+    (tmp_path / "03").touch()
+    with pytest.raises(LedgerError, match=r"ledger cannot be kept in .*/03/a: Not a directory\."):
+        Witness(tmp_path / "03" / "a", "wire")
+    with pytest.raises(LedgerError, match=r"prediction cannot be kept in .*/03: File exists\."):
+        predict({"acked": 3}, "nothing breaks").store(tmp_path / "03")
 
 
 def test_sigkill_loses_at_most_the_last_line(tmp_path: Path) -> None:
