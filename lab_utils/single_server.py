@@ -54,7 +54,7 @@ def take_lock(folder: Path) -> int | None:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except FileExistsError:  # It was there, and was removed before Python looked what it is.
-        if folder.exists():
+        if os.path.lexists(folder):
             raise
         return None
     with suppress(FileNotFoundError):  # The folder was removed between two of these lines.

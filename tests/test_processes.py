@@ -340,6 +340,10 @@ def test_what_cannot_be_started_says_why(
     (tmp_path / "file").touch()
     with pytest.raises(StageError, match=r"it cannot start in .*: Not a directory\. Make room"):
         joining(tmp_path / "file").join(5)
+    (tmp_path / "away").mkdir()
+    (tmp_path / "away" / "own").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(StageError, match=r"it cannot start in .*/away/own: File exists\."):
+        joining(tmp_path / "away").join(5)
     monkeypatch.setenv("LAB_STATE", str(tmp_path / "file" / "state"))
     with pytest.raises(SetupError, match=r"cannot be made: .*Not a directory.* Set LAB_STATE to"):
         state_folder()
