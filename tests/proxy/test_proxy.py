@@ -253,6 +253,18 @@ def test_what_all_hold_is_bounded(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> 
     assert 10 * 2**20 >= rig.call(lambda: sum(side.held_bytes for side in connections._sides))
 
 
+def test_what_many_hold_is_bounded(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of many that hold little each: who holds more than its share is looked at."""
+    monkeypatch.setattr(connections, "MEMORY_LIMIT", 2**20)
+    little = (8 * 2**20).to_bytes(4, "big") + bytes(100_000)
+    for _ in range(40):
+        with suppress(ConnectionError):
+            rig.client().send(little)
+    wait_until(lambda: rig.lost, "some to be cut", timeout_s=60)
+
+    assert 2 * 2**20 >= rig.call(lambda: sum(side.held_bytes for side in connections._sides))
+
+
 def test_producer_that_waits_no_more(rig: Rig) -> None:
     """What is to happen at an answer happens when the producer hangs up, and not once more."""
     rig.is_silent = True
