@@ -32,7 +32,7 @@ from lab_utils.clients.crash import CrashPoints
 from lab_utils.clients.files import FILES
 from lab_utils.clients.producer import RecordingProducer
 from lab_utils.clients.reader import RECONNECTING, HonestReader
-from lab_utils.clients.recorder import Recorder, kafka_name
+from lab_utils.clients.recorder import Recorder, is_lost_exception, kafka_name
 from lab_utils.errors import BadArgument, own_lines, seconds, text, told
 from lab_utils.ledger.events import Event, value_text
 from lab_utils.ledger.programs import ROLE
@@ -546,11 +546,17 @@ def perform(workload: Workload, run: LiveRun) -> BaseException | None:
     """Run the workload between `started` and `finished`; return what it raised, if anything.
 
     An interrupt is recorded, too, and raised again: it is meant for the cell, not for the workload.
+    So it is if it came while a client was about to call back, which raises another error then.
     """
     run.note("started", attempt=run.attempt)
     try:
-        _call(workload, run)
-        run.wait_for_streams()
+        try:
+            _call(workload, run)
+            run.wait_for_streams()
+        except SystemError as error:
+            if is_lost_exception(error):
+                raise KeyboardInterrupt from None
+            raise
     except BaseException as error:
         name = kafka_name(error)
         message = error.args[0].str() if name else told(error)

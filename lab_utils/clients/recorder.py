@@ -104,6 +104,15 @@ def served(callback: Callable[..., None]) -> Callable[..., None]:
     return serve
 
 
+def is_lost_exception(error: SystemError) -> bool:
+    """Has a client lost what a callback raised?
+
+    With Python 3.11 it loses an exception without a value. What `serve` catches has one, so it is
+    an interrupt that came as the client began to call it: as after Ctrl-C in a flush that waits.
+    """
+    return "returned NULL without setting an exception" in str(error)
+
+
 class Recorder:
     """Writes the events of one client of a run."""
 

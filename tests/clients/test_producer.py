@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import logging
+import os
+import signal
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from lab_utils.clients.live_run import LiveRun, perform
 from lab_utils.proxy.faults import delay_response
 from lab_utils.waiting import wait_until
 from tests.clients.opened import Opened
@@ -259,3 +263,23 @@ def test_producer_that_outlives_its_run(opened: Opened, tmp_path: Path) -> None:
 
     assert b"" == Path(later.name).read_bytes()
     assert before == opened.rows()
+
+
+def test_an_interrupt_as_the_client_calls_back(opened: Opened) -> None:
+    """The client may lose it there, and raise another error: the cell is interrupted all the same.
+
+    Where it comes is chance: of forty, one in four or five came there.
+    """
+
+    def send_on(run: LiveRun) -> None:
+        producer = run.producer()
+        while True:
+            producer.produce(run.topic, "0")
+            producer.flush()
+
+    for _ in range(40):
+        live = LiveRun(opened.ticket)
+        Timer(0.03, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            perform(send_on, live)
+        live.close()
