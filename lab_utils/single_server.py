@@ -237,7 +237,7 @@ class Joining(Generic[Client]):
         if self._server is not None:
             code = self._server.wait()
             if (said := read(self.folder)).get("pid") == self._server.pid and "error" in said:
-                raise StageError(said["error"])
+                raise StageError("\n".join([said["error"], *_what_is_full()]))
             # By a signal or at somebody's request it may have ended just as we came; try again.
             if code > 0 or self._starts == STARTS:
                 raise StageError(

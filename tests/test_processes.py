@@ -393,8 +393,14 @@ def test_a_server_without_room_for_its_log(
     """What it could not print is said for it."""
     monkeypatch.setattr("shutil.disk_usage", lambda _: Mock(free=0))
     silent = single_server.Joining(tmp_path / "own", "lab_utils.errors", [], lambda _: 1, "it")
-    with pytest.raises(StageError, match=rf"The disk is full in {re.escape(str(state))}\. Make"):
+    told = rf"The disk is full in {re.escape(str(state))}\. Make"
+    with pytest.raises(StageError, match=told):
         silent.join(60)
+
+    monkeypatch.setenv("LAB_JAVA", "/nowhere")
+    speaks = single_server.Joining(tmp_path / "own", processes.STAGE_SERVER, [], lambda _: 1, "it")
+    with pytest.raises(StageError, match=rf"^LAB_JAVA must name Java 17 or newer.*\n{told}"):
+        speaks.join(60)
 
 
 def test_an_error_that_nobody_expected(tmp_path: Path) -> None:
