@@ -318,8 +318,9 @@ class History:
     @cached_property
     def committed(self) -> list[Event]:
         """Where each group reads on when the run is over, by group, topic and partition."""
-        ends = [row for row in self.of("log", "committed") if row.detail.get("when") == "end"]
-        return sorted(ends, key=lambda row: (row.actor, *topic_partition(row)))
+        ends = (row for row in self.of("log", "committed") if row.detail.get("when") == "end")
+        last = {(row.actor, *topic_partition(row)): row for row in ends}
+        return [last[it] for it in sorted(last)]
 
     @cached_property
     def told_stored(self) -> set[str]:
