@@ -23,7 +23,7 @@ import pytest
 from lab_utils import processes, single_server
 from lab_utils.clients.reader import HonestReader
 from lab_utils.clients.workload import carry_out
-from lab_utils.errors import StageError
+from lab_utils.errors import LabWarning, StageError
 from lab_utils.experiment import Experiment
 from lab_utils.folders import stage_folder
 from lab_utils.machine.broker import answers
@@ -242,7 +242,8 @@ def test_down_ends_what_no_file_names(
     silent = join("own")
     silent.broker("pause")
     os.kill(silent.pid, signal.SIGSTOP)
-    stage = join("own")
+    with pytest.warns(LabWarning, match="has not answered for 1 s: it is stopped or stuck"):
+        stage = join("own")
     assert stage.pid != silent.pid
     assert ["0", "1"] == performed(stage, tmp_path, "own-a")
     assert 3 == len(processes.of_folder(state))
