@@ -41,10 +41,11 @@ from lab_utils.audit.findings.replication import STALE
 from lab_utils.audit.kept_plans import ANEW, Plans
 from lab_utils.audit.prefilter import prefiltering
 from lab_utils.audit.session import is_large, kept_plans
-from lab_utils.audit.survey import PLACINGS, UNKNOWN_GROUP, Survey, TopicFacts, survey
+from lab_utils.audit.survey import PLACINGS, UNKNOWN_GROUP, Survey, survey
 from lab_utils.ledger.acts import ANY, Acts, at_once, held, none_was_left
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import write_ledger
+from lab_utils.ledger.topics import TopicFacts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

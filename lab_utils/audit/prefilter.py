@@ -33,7 +33,8 @@ from lab_utils.audit.findings.producing import EXPECTED
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from lab_utils.audit.survey import Survey, TopicFacts
+    from lab_utils.audit.survey import Survey
+    from lab_utils.ledger.topics import TopicFacts
 
 # More suspects than this are not sent to every worker.
 BROADCAST_MAX: Final = 1_000_000

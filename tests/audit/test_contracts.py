@@ -14,8 +14,9 @@ from lab_utils.audit.contracts import (
 )
 from lab_utils.audit.finding import RULES, Found, finding
 from lab_utils.audit.judged import judged
-from lab_utils.audit.survey import Survey, TopicFacts
+from lab_utils.audit.survey import Survey
 from lab_utils.errors import BadArgument
+from lab_utils.ledger.topics import TopicFacts
 
 UNCLEAN = "unclean.leader.election.enable"
 FLOOR = "min.insync.replicas"
