@@ -435,7 +435,9 @@ def committed_positions(events: DataFrame) -> DataFrame:
 def group_positions(events: DataFrame, survey: Survey) -> DataFrame:
     """The positions of groups: run, topic, partition, consumer_group, and
 
-    committed, woke  when the first was, and which; when the group last broke a silence of EXPIRY
+    committed, highest  when the first was, and which; and the highest of them
+    is_behind  was the group ever given an offset that was below one it had committed before?
+    woke       when the group last broke a silence of EXPIRY
     passed     the offsets that one passed over which was committed, and is after all that the group
                had been given, if the group continued at it or after it
     moves      of a consumer that its program had moved: what followed all that its group had been
@@ -465,6 +467,8 @@ def group_positions(events: DataFrame, survey: Survey) -> DataFrame:
         "run", "topic", "partition", "consumer_group", "kind", "offset", "at_ns",
         f"coalesce(max(if(kind = 'delivered', offset, NULL)) {before}, -1) + 1 AS first",
         f"last(if(kind = 'committed', offset, NULL), true) {before} AS position",
+        f"kind = 'delivered' AND offset < max(if(kind = 'committed', offset, NULL)) {before}"
+        " AS is_behind",
         f"{came} AS came",
         f"at_ns - lag(at_ns) {window.format('consumer_group', '')} >= {EXPIRY} AS is_woken",
         "lead(if(kind = 'sought', NULL, kind)) IGNORE NULLS"
@@ -480,6 +484,8 @@ def group_positions(events: DataFrame, survey: Survey) -> DataFrame:
     return sql(
         passed, ["run", "topic", "partition", "consumer_group"],
         "min(struct(at_ns, offset)) FILTER (WHERE kind = 'committed') AS committed",
+        "max(if(kind = 'committed', offset, NULL)) AS highest",
+        "coalesce(bool_or(is_behind), false) AS is_behind",
         "max(if(is_woken, at_ns, NULL)) AS woke",
         widest.format("struct(first, next)", "next", "next > first") + " AS passed",
         widest.format("struct(first, came.offset, offset AS given)", "offset", "is_moved")

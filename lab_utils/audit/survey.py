@@ -52,6 +52,7 @@ UNKNOWN_GROUP: Final = "the group of "
 REPLICATED: Final = "partition"
 EPOCHS: Final = "epochs"
 STOPS: Final = "stops"
+BEHIND: Final = "behind"
 IN_TRANSACTIONS: Final = "in_transactions"
 # By whom a group's position is changed: its consumer, or a producer's transaction.
 POSITIONED: Final = {("client", it) for it in ("committed", "txn_offsets_sent", "sought")}
@@ -94,7 +95,8 @@ class Survey:
 
     kinds    the kinds of events, `partition` only where a topic has several replicas; `epochs`
              where a log has batches or markers of several, `stops` where a read_committed reader
-             stops before the end of one, `in_transactions` where an order was sent in one
+             stops before the end of one, `behind` where a group may be behind what it committed,
+             `in_transactions` where an order was sent in one
     clients  (run, actor) -> the settings it was created with, each time that it was
     starts   role -> (run, actor) -> when a client of this role and name was created
     asked    what, run and topic -> how often an administrator asked for that and was not refused:
@@ -262,16 +264,19 @@ def survey(events: DataFrame, plans: Plans = ANEW) -> Survey:
             found.since["repositions", row["run"], row["topic"]].append(row["commits_since"])
     for topic in found.topics.values():
         topic.hold_told()
-    found.kinds = frozenset(_kinds(found))
-    # Only of what was acked, or is before a bookmark, and is read can anything be passed over.
-    is_read = any(it.actors and (it.acked_in or it.bookmarks) for it in found.topics.values())
+    found.kinds = frozenset(kinds_of(found))
+    # Where a group came is known of those that were given something, or committed.
+    is_read = any(it.actors or it.told for it in found.topics.values())
     if is_read and POSITIONED & {(by, it) for _, by, _, it in found.counts}:
         for row in plans.rows(group_positions(found.by_start(events), found)):
             topic, group = found.topics[row["run"], row["topic"]], row["consumer_group"]
             if row["committed"] and row["committed"][0] >= (row["woke"] or -ANY):
                 topic.committed[group][row["partition"]] = tuple(row["committed"])
+            topic.highest[group][row["partition"]] = row["highest"] or 0
+            topic.went_back |= row["is_behind"]
             topic.ahead[group][row["partition"]] = [tuple(each) for each in row["passed"] or ()]
             topic.pass_over(group, row["partition"], row["moves"] or ())
+    found.kinds = frozenset(kinds_of(found))
     return found
 
 
@@ -378,6 +383,8 @@ def _read(found: Survey, row: Row) -> None:
                     ends[row["partition"]] = end
     elif row["kind"] == "committed" and detail.get("when") == "end" and row["offset"] is not None:
         topic.bookmarks[row["actor"]][row["partition"]] = row["offset"]
+        lowest = topic.lowest[row["actor"]]
+        lowest[row["partition"]] = min(lowest.get(row["partition"], ANY), row["offset"])
 
 
 def _end(row: Row, detail: Mapping[str, str], said: str) -> End:
@@ -416,14 +423,19 @@ def _consume(found: Survey, row: Row) -> None:
         topic.given[group][row["partition"]] = given
 
 
-def _kinds(found: Survey) -> Iterator[str]:
-    topics = found.topics.values()
+def kinds_of(found: Survey) -> Iterator[str]:
+    """The kinds of events, and what else findings are asked for, as Survey has it."""
+    topics, kinds = found.topics.values(), {kind for *_, kind in found.counts}
     replicated = any(topic.settings.get("replicas", "1") != "1" for topic in topics)
-    yield from (kind for *_, kind in found.counts if kind != REPLICATED or replicated)
+    yield from (kind for kind in kinds if kind != REPLICATED or replicated)
     if any(len(topic.epochs) > 1 for topic in topics):
         yield EPOCHS
     if any(any(topic.stops()) for topic in topics):
         yield STOPS
+    # A transaction may commit positions of a group of which no member is known.
+    unknown = ANY if "txn_offsets_sent" in kinds else 0
+    if any(topic.may_be_behind(unknown) for topic in topics):
+        yield BEHIND
     if any(topic.was_sent_in_transactions for topic in topics):
         yield IN_TRANSACTIONS
 

@@ -65,6 +65,9 @@ class TopicFacts:
     ahead      group -> partition -> the offsets, from and up to, that a position passed over which
                the group had committed before it was given anything at or after them
     bookmarks  group -> partition -> what the broker held for it when that was last read
+    lowest     the same, whenever it was read: the lowest
+    highest    group -> partition -> the highest position that it is known to have committed
+    went_back  was a group given what is before a position that it had committed?
     told       group -> partition -> when a member last committed a position, and which
     since      group -> partition -> where the work begins that a told bookmark is held against
     decisions  partition -> what the controller decided about it
@@ -89,6 +92,9 @@ class TopicFacts:
     committed: dict[str, dict[int, tuple[int, int]]] = field(default_factory=DICTS)
     ahead: dict[str, dict[int, list[tuple[int, int]]]] = field(default_factory=DICTS)
     bookmarks: dict[str, dict[int, int]] = field(default_factory=DICTS)
+    lowest: dict[str, dict[int, int]] = field(default_factory=DICTS)
+    highest: dict[str, dict[int, int]] = field(default_factory=DICTS)
+    went_back: bool = False
     since: dict[str, dict[int, int]] = field(default_factory=DICTS)
     told: dict[str, dict[int, tuple[int, int]]] = field(default_factory=DICTS)
     decisions: dict[int, list[Decision]] = field(default_factory=LISTS)
@@ -144,6 +150,14 @@ class TopicFacts:
             start = self.ends[number].start if number in self.ends else 0
             if position >= start and self.given[group].get(number, (0, 0, at_ns))[2] > at_ns:
                 yield number, position
+
+    def may_be_behind(self, unknown: int) -> bool:
+        """May a group be behind what it committed, or of other groups than those, `unknown`?"""
+        return self.went_back or any(
+            held < self.highest[group].get(number, unknown)
+            for group, at in self.lowest.items()
+            for number, held in at.items()
+        )
 
     def hold_told(self) -> None:
         """Where nobody read a bookmark, take what members committed, of what they were given."""

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,7 +20,7 @@ from lab_utils.audit.judged import judged_findings, write_judged
 from lab_utils.audit.prefilter import KNOWN, PREFILTERS, prefiltering
 from lab_utils.audit.report import unsaid
 from lab_utils.audit.session import read_events, spark
-from lab_utils.audit.survey import survey
+from lab_utils.audit.survey import Survey, kinds_of, survey
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import write_ledger
 from tests.audit.cases import CASES
@@ -39,6 +39,9 @@ from tests.histories import (
 )
 from tests.oracle import Found, oracle
 from tests.oracle_facts import Run
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 pytestmark = pytest.mark.kafka
 
@@ -81,16 +84,23 @@ def spark_findings(
     """What the queries of a run's module find in it, in the words of the oracle; in one job."""
     write_ledger(folder, [row for run, rows in runs.items() for row in timed(run, rows)])
     events = read_events(folder)
-    rules = [RULES[name] for name in names]
+    rules, seen = [RULES[name] for name in names], survey(events)
     with prefiltering() if is_prefiltered else nullcontext() as prefilter:
-        return in_words(found_by(rules, events, survey(events), prefilter).collect())
+        return in_words(found_by(rules, events, seen, prefilter).collect(), seen)
 
 
-def in_words(rows: Iterable[Any]) -> FoundByRun:
-    """Findings of a run's module, by run, in the words of the oracle."""
+def in_words(rows: Iterable[Any], seen: Survey) -> FoundByRun:
+    """Findings of a run's module, by run, in the words of the oracle.
+
+    What the survey of that run alone would not ask for is not found there.
+    """
     found: FoundByRun = defaultdict(Counter)
+    kinds = {run: set(kinds_of(alone)) for run, alone in seen.by_run().items()}
     for row in rows:
         if not is_asked(row["run"], row["finding"]):
+            continue
+        parts = RULES[row["finding"]].parts
+        if not any(part.can_answer(kinds[row["run"]]) for part in parts):
             continue
         at = None if row["offsets"] is None else tuple(row["offsets"])
         # Of a circle the oracle says that there is one, and not who is in it.
@@ -133,20 +143,24 @@ def runs() -> dict[str, list[Event]]:
 
 
 @pytest.fixture(scope="module")
-def judged(
-    runs: dict[str, list[Event]], tmp_path_factory: pytest.TempPathFactory
-) -> list[dict[str, Any]]:
-    """What Spark finds in each history, and in those with a judgement: planned once, for all."""
+def events(runs: dict[str, list[Event]], tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
+    """These, and those with a judgement, in one ledger."""
     folder = tmp_path_factory.mktemp("histories")
     those = {f"{JUDGED_RUN}{name}": rows for name, (rows, *_) in JUDGED.items()}
     write_ledger(folder, [row for run, rows in (runs | those).items() for row in timed(run, rows)])
-    return judged_findings(read_events(folder))
+    return read_events(folder)
 
 
 @pytest.fixture(scope="module")
-def found(judged: list[dict[str, Any]]) -> FoundByRun:
+def judged(events: DataFrame) -> list[dict[str, Any]]:
+    """What Spark finds in each history: planned once, for all."""
+    return judged_findings(events)
+
+
+@pytest.fixture(scope="module")
+def found(judged: list[dict[str, Any]], events: DataFrame) -> FoundByRun:
     """The same in the words of the oracle."""
-    return in_words(judged)
+    return in_words(judged, survey(events))
 
 
 def expected_in(runs: Mapping[str, list[Event]]) -> FoundByRun:

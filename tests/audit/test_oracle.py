@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 
 from lab_utils.audit.finding import RULES, Rule
-from lab_utils.audit.survey import EPOCHS, IN_TRANSACTIONS, STOPS
+from lab_utils.audit.survey import BEHIND, EPOCHS, IN_TRANSACTIONS, STOPS
 from lab_utils.ledger.events import Event
 from tests.audit.cases import CASES
 from tests.audit.random_histories import history
@@ -41,8 +41,11 @@ def test_what_is_found_is_asked_for(module: str) -> None:
 
 
 def kinds_of(history: Iterable[Event]) -> Iterator[str]:
-    """As the survey calls them, or more; a topic of several replicas has a leader."""
-    yield from ("partition", EPOCHS)
+    """As the survey calls them, or more; a topic of several replicas has a leader.
+
+    That the survey asks for no less is seen where Spark is asked.
+    """
+    yield from ("partition", EPOCHS, BEHIND)
     for row in history:
         yield row.kind
         if row.kind == "sent" and "transaction" in row.detail:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from lab_utils.audit.facts import EXPIRY, TRANSACTION, places, sql, transactions
 from lab_utils.audit.finding import Found, finding, joined, passed_over
 from lab_utils.audit.findings.commits import behind
+from lab_utils.audit.survey import BEHIND
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -148,7 +149,7 @@ def skipped_processing() -> Found:
 
 
 # When it is that a group is behind: how somebody knows, and what may have happened since.
-BEHIND = {
+CIRCUMSTANCES = {
     "began": "kind <> 'held'",
     "unplaced": "kind = 'created'",
     "moved": "moved_at_ns > committed_at_ns",
@@ -159,7 +160,7 @@ BEHIND = {
 
 
 @finding(
-    "lost-commit", behind, "committed txn_offsets_sent", role="consumer",
+    "lost-commit", behind, BEHIND, role="consumer",
     promise="A position that the broker acknowledged is the group's, until it commits another.",
 )  # fmt: skip
 def lost_commit() -> Found:
@@ -192,7 +193,7 @@ def lost_commit() -> Found:
             "offsets": "array(found_at, position)",
             "actor": joined("actors"),
             "circumstances": "filter(array("
-            + ", ".join(f"if({is_so}, '{name}', NULL)" for name, is_so in BEHIND.items())
+            + ", ".join(f"if({is_so}, '{name}', NULL)" for name, is_so in CIRCUMSTANCES.items())
             + "), x -> x IS NOT NULL)",
         },
     )
