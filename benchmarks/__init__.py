@@ -25,6 +25,7 @@ MODULES: Final = {
     "recording_producer": "throughput",
     "same_outcome_of_labs": "same_outcome_of_labs",
     "stage_at_rest": "stage_at_rest",
+    "run_findings": "audit",
     "audit": "audit",
     "cluster": "audit",
     "duckdb": "audit",

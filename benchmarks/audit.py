@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import os
+import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -29,10 +30,14 @@ from benchmarks.ledgers import LEDGERS
 from benchmarks.spark_cluster import SparkCluster
 from lab_utils.audit import spark_server
 from lab_utils.audit.finding import RULES, found_by
+from lab_utils.audit.judged import judged_run, rehearse
 from lab_utils.audit.prefilter import prefiltering
 from lab_utils.audit.session import LARGE, own_folder, own_spark
 from lab_utils.audit.survey import survey
 from lab_utils.errors import one_of
+from lab_utils.ledger.store import write_ledger
+from lab_utils.site.recordings import own_state, recorded
+from lab_utils.views.explorer.choices import OFFERS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -59,6 +64,33 @@ class Judged(NamedTuple):
     events: int
     seconds: float
     processor_s: float
+
+
+def run_findings(times: int = 3) -> Iterator[Figure]:
+    """Seconds of findings() of a run of each lab, as its explorer begins: the first, and later."""
+    with own_state(), TemporaryDirectory(prefix="audit-") as place:
+        folders = [Path(place, lab) for lab in OFFERS]
+        for folder in folders:
+            folder.mkdir()
+            write_ledger(folder, next(iter(recorded(folder.name).values())).rows)
+        rehearse()
+        took = [[_took_s(folder) for _ in range(1 + times)] for folder in reversed(folders)]
+    (first, *_), *others = took
+    known = [it for _, *its in took for it in its]
+    yield Figure("seconds of the first findings()", first, "at most 4")
+    yield Figure(
+        "seconds of findings(), a plan that is new",
+        statistics.median(it[0] for it in others),
+        "stated",
+    )
+    yield Figure("seconds of findings(), a plan that is known", statistics.median(known),
+                 "at most 0.5", {"slowest": round(max(known), 2)})  # fmt: skip
+
+
+def _took_s(folder: Path) -> float:
+    begun = time.perf_counter()
+    judged_run(folder)
+    return time.perf_counter() - begun
 
 
 def audit() -> Iterator[Figure]:

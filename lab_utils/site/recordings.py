@@ -111,14 +111,14 @@ def record(say: Say) -> None:
     What was made is kept when this is interrupted. Raises SetupError for a run that proves nothing
     in three attempts.
     """
-    with _own_state():
+    with own_state():
         for entry in course.entries():
             if entry.lab in OFFERS:  # A lab whose runs are long has no explorer.
                 _record_lab(entry, say)
 
 
 @contextmanager
-def _own_state() -> Iterator[None]:
+def own_state() -> Iterator[None]:
     """A state folder for these runs alone, so that no learner's run is among them."""
     from lab_utils.audit.session import stop_session
     from lab_utils.single_server import down
