@@ -59,7 +59,7 @@ FRAME_HEADER: Final = 9
 # in the machine's temp folder.
 JVM: Final = "-XX:-UsePerfData -Djava.net.preferIPv4Stack=true"
 SMALL_JVM: Final = (
-    "-Xms160m -XX:NewSize=48m -XX:MetaspaceSize=256m -XX:ReservedCodeCacheSize=96m "
+    "-Xms256m -XX:NewSize=96m -XX:MetaspaceSize=256m -XX:ReservedCodeCacheSize=96m "
     "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20"
 )
 LARGE_JVM: Final = "-XX:+UseParallelGC"
