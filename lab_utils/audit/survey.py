@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from lab_utils.audit.contracts import effective
+from lab_utils.audit.contracts import UNCLEAN, effective
 from lab_utils.audit.facts import POSITIONS, RENAMED, group_positions, sql
 from lab_utils.audit.kept_plans import ANEW, Plans
 from lab_utils.ledger.acts import (
@@ -53,6 +53,7 @@ REPLICATED: Final = "partition"
 EPOCHS: Final = "epochs"
 STOPS: Final = "stops"
 BEHIND: Final = "behind"
+ONE_ID: Final = "one_id"
 IN_TRANSACTIONS: Final = "in_transactions"
 # By whom a group's position is changed: its consumer, or a producer's transaction.
 POSITIONED: Final = {("client", it) for it in ("committed", "txn_offsets_sent", "sought")}
@@ -96,7 +97,8 @@ class Survey:
     kinds    the kinds of events, `partition` only where a topic has several replicas; `epochs`
              where a log has batches or markers of several, `stops` where a read_committed reader
              stops before the end of one, `behind` where a group may be behind what it committed,
-             `in_transactions` where an order was sent in one
+             `one_id` where several clients have one transactional.id, `in_transactions` where an
+             order was sent in one
     clients  (run, actor) -> the settings it was created with, each time that it was
     starts   role -> (run, actor) -> when a client of this role and name was created
     asked    what, run and topic -> how often an administrator asked for that and was not refused:
@@ -182,6 +184,24 @@ class Survey:
             for settings in lives
             if of == run and settings.get("role") == role
         ]
+
+    def of_one_id(self) -> list[tuple[str, str, str]]:
+        """The clients of a run that have one transactional.id: run, actor, id.
+
+        Nothing is known of who was created again, and of a run in which the coordinator may have
+        lost what it knew.
+        """
+        forgot = {run for what, run, _ in self.since if what == "power_cut"} | {
+            run for (run, _), it in self.topics.items()
+            if any(life.get(UNCLEAN, "false") != "false" for life in it.lives)
+        }  # fmt: skip
+        ids = [
+            (run, actor, lives[0]["transactional.id"])
+            for (run, actor), lives in self.clients.items()
+            if len(lives) == 1 and "transactional.id" in lives[0] and run not in forgot
+        ]
+        holders = Counter((run, name) for run, _, name in ids)
+        return sorted(it for it in ids if holders[it[0], it[2]] > 1)
 
     def are_several(self, run: str, actor: str, role: str) -> bool:
         """Are there several producers of this name, or consumers of several groups?
@@ -436,6 +456,8 @@ def kinds_of(found: Survey) -> Iterator[str]:
     unknown = ANY if "txn_offsets_sent" in kinds else 0
     if any(topic.may_be_behind(unknown) for topic in topics):
         yield BEHIND
+    if found.of_one_id():
+        yield ONE_ID
     if any(topic.was_sent_in_transactions for topic in topics):
         yield IN_TRANSACTIONS
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 
 from lab_utils.audit.finding import RULES, Rule
-from lab_utils.audit.survey import BEHIND, EPOCHS, IN_TRANSACTIONS, STOPS
+from lab_utils.audit.survey import BEHIND, EPOCHS, IN_TRANSACTIONS, ONE_ID, STOPS
 from lab_utils.ledger.events import Event
 from tests.audit.cases import CASES
 from tests.audit.random_histories import history
@@ -45,7 +45,7 @@ def kinds_of(history: Iterable[Event]) -> Iterator[str]:
 
     That the survey asks for no less is seen where Spark is asked.
     """
-    yield from ("partition", EPOCHS, BEHIND)
+    yield from ("partition", EPOCHS, BEHIND, ONE_ID)
     for row in history:
         yield row.kind
         if row.kind == "sent" and "transaction" in row.detail:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from lab_utils.audit.contracts import UNCLEAN
 from lab_utils.audit.facts import ORDER, TRANSACTION, sql, transactions
 
 if TYPE_CHECKING:
@@ -20,25 +18,9 @@ def fenced(events: DataFrame, survey: Survey) -> DataFrame:
     """One row a transaction that was committed by a producer that another one had fenced.
 
     Columns: TRANSACTION, id, and successor, who had been initialised with that before the commit
-    was asked for. An empty transaction is none: the client ends it without asking anybody. Nothing
-    is known of who was created again, and of a run in which the coordinator may have lost what it
-    knew.
+    was asked for. An empty transaction is none: the client ends it without asking anybody.
     """
-    forgot = {run for what, run, _ in survey.since if what == "power_cut"}
-    forgot |= {
-        run
-        for (run, _), it in survey.topics.items()
-        if any(life.get(UNCLEAN, "false") != "false" for life in it.lives)
-    }
-    ids = [
-        (run, actor, lives[0]["transactional.id"])
-        for (run, actor), lives in survey.clients.items()
-        if len(lives) == 1 and "transactional.id" in lives[0] and run not in forgot
-    ]
-    holders = Counter((run, name) for run, _, name in ids)
-    shared = sorted(it for it in ids if holders[it[0], it[2]] > 1)
-    producers = survey.table(events, shared, IDS_SCHEMA)
-    # Of most runs nothing is left here, and nothing is looked for.
+    producers = survey.table(events, survey.of_one_id(), IDS_SCHEMA)
     said = events.where("source = 'client'").join(producers, ["run", "actor"])
     started = said.where("kind = 'txn_initialised'")
     later = started.selectExpr(

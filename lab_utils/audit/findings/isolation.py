@@ -26,7 +26,7 @@ from lab_utils.audit.facts import (
 from lab_utils.audit.finding import Found, finding
 from lab_utils.audit.findings.cycles import cycles
 from lab_utils.audit.findings.fencing import fenced
-from lab_utils.audit.survey import EPOCHS, IN_TRANSACTIONS, STOPS, UNKNOWN_GROUP
+from lab_utils.audit.survey import EPOCHS, IN_TRANSACTIONS, ONE_ID, STOPS, UNKNOWN_GROUP
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -362,7 +362,7 @@ def zombie_effect() -> Found:
     )
 
 
-@finding("zombie-effect", fenced, "txn_initialised, txn_committed, acked")
+@finding("zombie-effect", fenced, f"txn_initialised, txn_committed, acked, {ONE_ID}")
 def zombie_effect_on_a_transaction() -> Found:
     """A transaction was committed when another producer had taken its transactional.id."""
     return Found(
