@@ -14,7 +14,8 @@ from typing import Any, Final, NamedTuple
 
 from lab_utils.errors import one_of
 
-# Where each is measured: a function of its name there gives its figures.
+# Where each is measured: a function of its name there gives its figures. The name of such a place
+# stands for all that is measured in it.
 MODULES: Final = {
     "first_cell": "house",
     "lines": "house",
@@ -26,14 +27,15 @@ MODULES: Final = {
     "same_outcome_of_labs": "same_outcome_of_labs",
     "stage_at_rest": "stage_at_rest",
     "run_findings": "audit",
-    "audit": "audit",
+    "audit_growth": "audit",
+    "audit_of_jsonl": "audit",
     "cluster": "audit",
     "duckdb": "audit",
     "class_analysis": "classes",
     "grading": "grading",
     "beside_nbgrader": "grading",
 }
-NAMES: Final = tuple(MODULES)
+NAMES: Final = tuple(dict.fromkeys([*MODULES, *MODULES.values()]))
 TURNS: Final = 5_000_000
 
 
@@ -52,9 +54,11 @@ class Figure(NamedTuple):
 
 def run_benchmarks(names: Sequence[str], say: Callable[[str], object]) -> list[dict[str, Any]]:
     """Run the named benchmarks, or all of them; say each figure, and return all of them."""
-    chosen = [one_of("benchmark", name, NAMES) for name in names] or list(NAMES)
+    asked = [one_of("benchmark", name, NAMES) for name in names] or list(MODULES)
+    chosen = [[name] if name in MODULES else [it for it, at in MODULES.items() if at == name]
+              for name in asked]  # fmt: skip
     figures = []
-    for name in chosen:
+    for name in chain.from_iterable(chosen):
         measure: Callable[[], Iterator[Figure]]
         measure = getattr(import_module(f"benchmarks.{MODULES[name]}"), name)
         for figure in chain([speed()], measure()):

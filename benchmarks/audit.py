@@ -14,6 +14,7 @@ import math
 import os
 import statistics
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from importlib import import_module
@@ -29,6 +30,7 @@ from benchmarks import Figure
 from benchmarks.ledgers import LEDGERS
 from benchmarks.spark_cluster import SparkCluster
 from lab_utils.audit import spark_server
+from lab_utils.audit.command import audit_with
 from lab_utils.audit.finding import RULES, found_by
 from lab_utils.audit.judged import judged_run, rehearse
 from lab_utils.audit.prefilter import prefiltering
@@ -93,11 +95,34 @@ def _took_s(folder: Path) -> float:
     return time.perf_counter() - begun
 
 
-def audit() -> Iterator[Figure]:
+def audit_growth() -> Iterator[Figure]:
     """Processor time an event of each kind and size of ledger, beside that of the smallest."""
     with TemporaryDirectory(prefix="audit-") as folder, own_spark(LARGE, "bench") as spark:
         for kind in _kinds():
             yield from _growth(spark, Path(folder), kind, _sizes())
+
+
+def audit_of_jsonl() -> Iterator[Figure]:
+    """Processor time an event of `./lab audit`, once Spark runs: of JSONL, and of its Parquet."""
+    kind, used = "consuming", []
+    with TemporaryDirectory(prefix="audit-") as place, own_spark(LARGE, "bench") as spark:
+        _judged(spark, Path(place), kind, WARM)
+        ledger, sown = LEDGERS[kind](spark, _sizes()[0])
+        ledger.write.json(f"{place}/written")
+        for number, file in enumerate(sorted(Path(place, "written").glob("*.json"))):
+            file.rename(file.with_name(f"{number}.jsonl"))
+        for read, made in ("written", "of_jsonl"), ("of_jsonl/ledger", "of_parquet"):
+            (out := Path(place, made)).mkdir()
+            before = processor_s(own_folder())
+            report = audit_with(spark, [f"{place}/{read}"], None, out)
+            used.append((processor_s(own_folder()) - before) / report.events * 1e6)
+            found: Counter[str] = Counter()
+            for group in report.groups:
+                found[group.finding] += group.count
+            _refuse_others(f"{kind} of {report.events} events", found, sown)
+    jsonl, parquet = used
+    detail = {"of its Parquet": round(parquet, 1)}
+    yield Figure("us an event of an audit of JSONL", jsonl, "at most 40", detail)
 
 
 def cluster() -> Iterator[Figure]:
@@ -185,9 +210,13 @@ def _judged(spark: SparkSession, folder: Path, kind: str, size: int) -> Judged:
     events = spark.read.parquet(place)
     found = findings(events)
     judged = Judged(count, time.perf_counter() - begun, processor_s(own_folder()) - used)
-    if found != sown:
-        raise AssertionError(f"{kind} of {count} events: found {found}, sown {sown}")
+    _refuse_others(f"{kind} of {count} events", found, sown)
     return judged
+
+
+def _refuse_others(what: str, found: Mapping[str, int], sown: Mapping[str, int]) -> None:
+    if dict(found) != dict(sown):
+        raise AssertionError(f"{what}: found {found}, sown {sown}")
 
 
 def findings(events: DataFrame) -> dict[str, int]:

@@ -528,7 +528,7 @@ def _print_report(report: Report, out: Path | None) -> None:
 @click.option("--out", type=click.Path(path_type=Path), default=None,
               help="Write the figures as JSON to this file, too.")  # fmt: skip
 def bench(names: tuple[str, ...], out: Path | None) -> None:
-    """Measure the README's figures, each as a ratio within one run."""
+    """Measure the README's figures, each as a ratio within one run: all, by name, or by module."""
     from benchmarks import run_benchmarks
 
     figures = run_benchmarks(names, say=console.print)
