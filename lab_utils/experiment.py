@@ -34,7 +34,7 @@ from lab_utils.proxy.faults import ClientFault, Fault, RequestFault, WireFault
 from lab_utils.proxy.faults.client_faults import crash_client
 from lab_utils.readback import MS, Readback, group_ids, transactional_ids
 from lab_utils.stage.client import Stage
-from lab_utils.stage.settling import UNSETTLED
+from lab_utils.stage.settling import UNSETTLED, WHOLE
 
 TOPIC: Final = re.compile("[A-Za-z0-9_-]{1,100}")
 # As many as a kernel holds, and a picture shows, with ease.
@@ -244,7 +244,7 @@ class Experiment:
 
     def _settle(self, *, whole: bool) -> None:
         if not self.stage.settle(self._all_topics(), whole=whole):
-            what = "all replicas in sync" if whole else "a leader that is alive, or none"
+            what = WHOLE if whole else "a leader that is alive, or none"
             self.trouble.append(UNSETTLED.format(what))
 
     def _all_topics(self) -> tuple[str, ...]:

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import os
 
-from confluent_kafka import Consumer, Producer, TopicPartition
-
 from lab_utils.clients.reader import HonestReader
 from lab_utils.stage import client
 from lab_utils.stage.client import Stage
 from lab_utils.stage.lending import make_whole
 
-WAKE_S = 60
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
 
 
@@ -41,7 +38,11 @@ class Pooled:
 
     def _new(self) -> Stage:
         stage = client.join(self._name, self._brokers)
-        wake_coordinators(stage)
+        if stage.brokers == 3:
+            reader = HonestReader(stage.direct)
+            reader.place_coordinators()
+            reader.close()
+        stage.settle([], whole=True)  # whichever test asks first, its coordinators answer
         return stage
 
     def make_whole(self) -> None:
@@ -54,19 +55,3 @@ class Pooled:
             stage.shutdown()
             vars(stage).update(vars(self._new()))
             raise AssertionError(f"the shared stage could not be made whole: {'; '.join(left)}")
-
-
-def wake_coordinators(stage: Stage) -> None:
-    """Ask both coordinators once: their first answer takes seconds, whichever test asks for it."""
-    names = {"bootstrap.servers": stage.direct, "log_level": 0}
-    reader = HonestReader(stage.direct)
-    reader.create_topic("awake", 1, replicas=stage.brokers)
-    if stage.brokers == 3:
-        reader.place_coordinators()
-    reader.close()
-    producer = Producer({**names, "transactional.id": "awake"})
-    consumer = Consumer({**names, "group.id": "awake"})
-    producer.init_transactions(WAKE_S)
-    # Outside of a transaction: one whose producer is fenced waits for ever in librdkafka.
-    consumer.commit(offsets=[TopicPartition("awake", 0, 0)], asynchronous=False)
-    consumer.close()

@@ -33,9 +33,10 @@ from lab_utils.proxy.faults import BrokerFault, Fault, LinkFault, StageFault
 from lab_utils.proxy.faults.broker_fault import REFUSED, verbs
 from lab_utils.proxy.links import LinkProxy
 from lab_utils.proxy.proxy import Proxy
+from lab_utils.stage.coordinators import Coordinators
 from lab_utils.stage.event_log import EventLog
 from lab_utils.stage.observer import Observer
-from lab_utils.stage.settling import UNSETTLED, Settling, until
+from lab_utils.stage.settling import SETTLE_S, UNSETTLED, WHOLE, Settling, until
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +77,8 @@ class Cluster:
         self._members: dict[int, Member] = {}
         self._controller: Broker | None = None
         self._observer: Observer | None = None
+        self._coordinators = Coordinators()
+        self._waking: asyncio.Task[bool] | None = None
         self.event_log = EventLog()
         self.board = FaultBoard(self.event_log.record, self._act)
 
@@ -98,9 +101,17 @@ class Cluster:
         metadata = owner.data_folder / "__cluster_metadata-0"
         self._observer = Observer(metadata, self._brokers, self.event_log)
         self._observer.open()
+        if brokers == 1:  # of several it is first decided where the coordinators are to be
+            self._waking = asyncio.get_running_loop().create_task(self._wake())
+
+    async def _wake(self) -> bool:
+        """Let the coordinators come while the kernel loads what it needs; a run waits for them."""
+        return await until(lambda: self._coordinators.answer(self._brokers), SETTLE_S)
 
     async def close(self) -> None:
         """End everything, whatever state it is in; remove the data."""
+        if self._waking is not None:
+            self._waking.cancel()
         if self._observer is not None:
             await self._observer.close()
         await self.acted()
@@ -241,7 +252,7 @@ class Cluster:
         await self._look()
         self.board.disarm(run)
         if not await self._repair(run, list(topics)):
-            self.event_log.add_trouble(run, UNSETTLED.format("all replicas in sync"))
+            self.event_log.add_trouble(run, UNSETTLED.format(WHOLE))
         await self._look()
         return self.event_log.close(run)
 
@@ -333,11 +344,11 @@ class Cluster:
         """Wait until the controller has done what it can; was it so within the bound?
 
         Without `whole`: each partition is led by a broker that runs, or by nobody. With it: all
-        of its replicas are in sync, and readers may read the whole log.
+        of its replicas are in sync, readers may read the whole log, and coordinators answer.
         """
         assert self._observer is not None
         await self.acted()
-        settling = Settling(self._observer, self._brokers, frozenset(topics))
+        settling = Settling(self._observer, self._brokers, frozenset(topics), self._coordinators)
         return await (settling.until_whole() if whole else settling.until_decided())
 
     async def _add(self, broker_id: int, brokers: int, voters: str | None) -> None:

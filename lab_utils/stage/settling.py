@@ -11,11 +11,13 @@ from typing import Final
 from lab_utils.codec.log_files import LogEnd
 from lab_utils.codec.metadata_log import NO_LEADER, Partition
 from lab_utils.machine.broker import Broker
+from lab_utils.stage.coordinators import Coordinators
 from lab_utils.stage.observer import Observer
 
 SETTLE_S: Final = 20
 LOOK_S: Final = 0.02
 UNSETTLED: Final = "the stage did not come to {} in its time"
+WHOLE: Final = "all replicas in sync and coordinators that answer"
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,7 @@ class Settling:
     observer: Observer
     brokers: Mapping[int, Broker]
     topics: frozenset[str]
+    coordinators: Coordinators
 
     async def until_decided(self) -> bool:
         """Wait until each partition is led by a broker that runs, or by nobody.
@@ -38,10 +41,15 @@ class Settling:
         )
 
     async def until_whole(self) -> bool:
-        """Wait until all replicas are in sync, and readers may read each log to its end."""
+        """Wait until all replicas are in sync, and readers may read each log to its end.
+
+        And until a client that asks for a coordinator is answered by one.
+        """
         if not await until(lambda: self._holds(self._is_in_sync), SETTLE_S):
             return False
-        return await until(self._are_readable, SETTLE_S)
+        if not await until(self._are_readable, SETTLE_S):
+            return False
+        return await until(lambda: self.coordinators.answer(self.brokers), SETTLE_S)
 
     def _partitions(self) -> list[Partition]:
         return [each for each in self.observer.partitions() if each.topic in self.topics]
