@@ -355,11 +355,15 @@ class Lab:
             self.stage.shutdown()
 
     def _held_up(self) -> str:
-        """What to do where no broker runs, for which a client may wait; else where a loop runs."""
-        with suppress(LabError):
-            if all(each["state"] != "running" for each in self.stage.state(ASKED_S)["brokers"]):
-                return WITHOUT_BROKER
-        return RUNS_ON
+        """What to do where no broker runs, for which a client may wait; else where a loop runs.
+
+        Or where the stage itself is silent.
+        """
+        try:
+            brokers = self.stage.state(ASKED_S)["brokers"]
+        except LabError as error:
+            return str(error)
+        return RUNS_ON if any(it["state"] == "running" for it in brokers) else WITHOUT_BROKER
 
     def _start_again(self) -> Stage:
         """Start a stage where this lab was closed, and be the lab of it."""

@@ -229,6 +229,13 @@ def is_running(process: AnyProcess | int) -> bool:
     return False
 
 
+def is_stopped(pid: int) -> bool:
+    """Is there such a process, and does it do nothing until somebody sends it SIGCONT?"""
+    with suppress(psutil.Error):
+        return bool(psutil.Process(pid).status() == psutil.STATUS_STOPPED)
+    return False
+
+
 def own_name() -> str:
     """A name of this process that no later process with its id has."""
     return f"{os.getpid()} {_began_s(psutil.Process()):.0f}"

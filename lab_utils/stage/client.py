@@ -18,15 +18,14 @@ from lab_utils import errors, single_server
 from lab_utils.errors import BadArgument, LabError, LabWarning, StageError, within
 from lab_utils.folders import stage_folder
 from lab_utils.machine.jars import CURRENT
-from lab_utils.processes import STAGE_SERVER, own_name
+from lab_utils.processes import STAGE_SERVER, is_stopped, own_name
 from lab_utils.proxy.faults import Fault, to_json
 from lab_utils.proxy.faults.fault import ID_LIMIT
 from lab_utils.waiting import wait_until
 
 READY_TIMEOUT_S: Final = 300
-ANSWER_TIMEOUT_S: Final = 120
 PROBE_TIMEOUT_S: Final = 5
-END_TIMEOUT_S: Final = 30
+END_TIMEOUT_S: Final = 30  # of one that has said that it ends
 SETTLED_S: Final = 20  # what the controller has to decide within
 OUTDATED: Final = (
     "This kernel has the lab as it was before its update. Restart it, then run the first cell."
@@ -45,10 +44,10 @@ class Stage:
         self.bootstrap: str = address["bootstrap"]
         self.direct: str = address["direct"]
         self.brokers: int = address["brokers"]
+        self._silent_s = 0.0  # for so long it was waited for in vain, since it last answered
         self._http = httpx.Client(
             base_url=self.url,
             headers={"Authorization": f"Bearer {self.token}"},
-            timeout=ANSWER_TIMEOUT_S,
             trust_env=False,  # A proxy for the internet has no business on loopback.
             verify=False,  # noqa: S501 - Nor has TLS, whose certificates take 60 ms to load.
         )
@@ -56,7 +55,7 @@ class Stage:
     def __repr__(self) -> str:
         return f"<Stage {self.name} at {self.bootstrap}>"
 
-    def state(self, timeout_s: float = ANSWER_TIMEOUT_S) -> dict[str, Any]:
+    def state(self, timeout_s: float | None = None) -> dict[str, Any]:
         """Brokers, armed faults, open runs."""
         return self.ask("GET", "/state", timeout_s=timeout_s)
 
@@ -143,9 +142,10 @@ class Stage:
         if self._http.is_closed:
             return
         with suppress(StageError):  # It is gone, or does not answer: what is left is ended below.
-            self.ask("POST", "/shutdown", timeout_s=END_TIMEOUT_S)
+            self.ask("POST", "/shutdown")
         self.leave()
-        single_server.end(stage_folder(self.name), self.pid, wait_s=END_TIMEOUT_S)
+        wait_s = 0 if self._silent_s else END_TIMEOUT_S
+        single_server.end(stage_folder(self.name), self.pid, wait_s=wait_s)
         single_server.remove(stage_folder(self.name))
 
     def leave(self) -> None:
@@ -158,29 +158,47 @@ class Stage:
         path: str,
         body: dict[str, Any] | None = None,
         parameters: Mapping[str, str | list[str]] | None = None,
-        timeout_s: float = ANSWER_TIMEOUT_S,
+        timeout_s: float | None = None,
     ) -> dict[str, Any]:
-        """What the stage answers to a request; raises what it refuses the request with."""
+        """What the stage answers to a request; raises what it refuses the request with.
+
+        Raises StageError, too, if it says nothing for so long, by default for ANSWER_S: while it
+        is at work it says so every few seconds. What was silent so long gets a few seconds more.
+        """
+        bound_s = timeout_s or max(PROBE_TIMEOUT_S, single_server.ANSWER_S - self._silent_s)
         if self._http.is_closed:
             raise StageError(
                 f"the stage {self.name!r} was closed, as lab.close() does. Run the notebook's "
                 "first cell again."
             )
         try:
-            answer = self._http.request(
-                method, path, json=body, params=parameters, timeout=timeout_s
-            )
+            answer = self._http.request(method, path, json=body, params=parameters, timeout=bound_s)
+        except httpx.TimeoutException as error:
+            self._silent_s += bound_s
+            raise StageError(self._silence()) from error
         except httpx.HTTPError as error:
             raise StageError(
                 f"the stage {self.name!r} does not answer ({type(error).__name__}). It may have "
                 "been ended by ./lab down, or replaced by one with another number of brokers. Run "
                 "the notebook's first cell again."
             ) from error
+        self._silent_s = 0
         said: dict[str, Any] = answer.json()
         if answer.is_error:
             kind = getattr(errors, said.get("kind", ""), StageError)
             raise kind(said["error"])
         return said
+
+    def _silence(self) -> str:
+        """What to say of a server that says nothing, and what to do."""
+        what = "is stuck, or gets no processor. If that lasts, run ./lab down"
+        if is_stopped(self.pid):
+            what = "is stopped, as by SIGSTOP. Run ./lab down"
+        return (
+            f"the stage {self.name!r} has said nothing for {self._silent_s:g} s: its server "
+            f"(process {self.pid}) {what}, which ends it with its topics; the ledgers stay. Then "
+            "run the notebook's first cell again."
+        )
 
 
 class Brokers:

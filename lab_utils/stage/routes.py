@@ -16,7 +16,8 @@
 
 Each request brings the token of server.json (which only its owner can read) as `Authorization:
 Bearer` or `X-Lab-Token`, or is answered 401 before its body is read. A request that cannot be met
-is answered 400 with a sentence. An answer of any length leaves in pieces.
+is answered 400 with a sentence. An answer of any length leaves in pieces. One that takes long is
+announced every few seconds (102), so that a server that is stopped is told from one that works.
 """
 
 from __future__ import annotations
@@ -50,6 +51,9 @@ HEADER_LIMIT: Final = 16 * 1024
 BUFFER_LIMIT: Final = 128 * 1024
 # A body that is begun, or a connection that is kept, and on which nothing more comes.
 SILENCE_S: Final = 60
+# How often a client that waits is told that its answer will come.
+SIGN_S: Final = 5
+PROCESSING: Final = b"HTTP/1.1 102 Processing\r\n\r\n"
 CONNECTIONS: Final = 100
 PIECE: Final = 256 * 1024
 # What is answered while the brokers end: a page that asks often would be shown an error for each,
@@ -97,13 +101,22 @@ class Handler(web.RequestHandler):
         if method not in self._calls:
             raise web.HTTPError(405 if self._calls else 404)
         said = self._calls[method](self, *parts)
-        said = await said if inspect.isawaitable(said) else said
+        if inspect.isawaitable(said):
+            said = await self._until_done(asyncio.ensure_future(said))
         if said is not None:
             self.set_header("Content-Type", "application/json")
             self.finish(orjson.dumps(said))
 
     post = get
     delete = get
+
+    async def _until_done(self, work: asyncio.Future[Any]) -> Any:
+        """What the work comes to; a kernel that waits for it is told that it is still done."""
+        while not (await asyncio.wait({work}, timeout=SIGN_S))[0]:
+            stream = self.request.connection.stream  # type: ignore[union-attr]
+            if not stream.closed():
+                stream.write(PROCESSING)
+        return work.result()
 
     def field(self, name: str, kind: type, *default: Any) -> Any:
         """A field of the request's JSON object. Raises BadArgument."""
