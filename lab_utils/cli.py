@@ -156,17 +156,21 @@ def down() -> None:
 
     What killed kernels left in the database of LAB_DATABASE is dropped.
     """
-    from lab_utils import jupyter, single_server
+    from lab_utils import jupyter, processes, single_server
     from lab_utils.clients.sinks import remove_left
     from lab_utils.folders import state_folder
 
+    if left := jupyter.kernels_left():  # first: one that goes on would start a stage again
+        processes.end(left)
+        pids = ", ".join(str(kernel.pid) for kernel in left)
+        click.echo(f"Ended of a ./lab up that was killed: kernel {pids}.")
     single_server.down(click.echo)
     if serving := ", ".join(map(str, jupyter.running())):
         click.echo(f"./lab up still runs (pid {serving}): Ctrl-C where it was started ends it.")
     else:
         click.echo("Nothing is running.")
-    if left := remove_left(state_folder() / "runs"):
-        click.echo(f"Dropped in the database: {', '.join(left)}.")
+    if dropped := remove_left(state_folder() / "runs"):
+        click.echo(f"Dropped in the database: {', '.join(dropped)}.")
 
 
 @main.command()

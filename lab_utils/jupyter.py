@@ -36,6 +36,7 @@ import os, sys
 from jupyterlab.labapp import main
 sys.exit(main([*sys.argv[1:], f"--IdentityProvider.token={os.environ['JUPYTER_TOKEN']}"]))
 """
+KERNEL: Final = "ipykernel_launcher"
 # Who starts a container chooses the token, to hand out its address.
 TOKEN_VARIABLE: Final = "LAB_TOKEN"  # noqa: S105  (the name of one)
 
@@ -81,6 +82,17 @@ def running() -> list[int]:
     """The process ids of each JupyterLab of this checkout that uses this state folder."""
     users = processes.with_variable("LAB_STATE", str(state_folder()))
     return [process.pid for process in users if SETTINGS in processes.words(process)]
+
+
+def kernels_left() -> list[processes.AnyProcess]:
+    """The kernels that are still there after their `./lab up`, which was killed.
+
+    Each looks every second whether its JupyterLab is there. One that is stopped, or that computes
+    outside of Python, does not.
+    """
+    users = processes.with_variable("LAB_STATE", str(state_folder()))
+    kernels = (it for it in users if KERNEL in processes.words(it))
+    return [it for it in kernels if processes.is_forsaken(it, START)]
 
 
 def serve(folder: Path, *, ip: str, port: int, browser: bool, say: Callable[[str], object]) -> int:

@@ -292,6 +292,24 @@ def with_variable(name: str, folder: str) -> list[psutil.Process]:
     return found
 
 
+def is_forsaken(process: psutil.Process, parent: str) -> bool:
+    """Has its owner ended, and is what it runs below not a program with this word any more?
+
+    Its owner is named by its environment. One in a container has an id that is another's here: it
+    still has its parent.
+    """
+    with suppress(psutil.Error, OSError):
+        named = process.environ().get(OWNER, "")
+        above = process.parent()
+        if not named.isdecimal() or (above is not None and parent in words(above)):
+            return False
+        with suppress(psutil.NoSuchProcess):
+            owner = psutil.Process(int(named))
+            return not is_running(owner) or owner.create_time() > process.create_time()
+        return is_running(process)
+    return False
+
+
 def _all_but_this() -> Iterator[psutil.Process]:
     return (it for it in psutil.process_iter() if it.pid != os.getpid() and is_running(it))
 

@@ -21,6 +21,7 @@ from threading import Thread
 from typing import Any
 from unittest.mock import Mock
 
+import httpx
 import psutil
 import pytest
 
@@ -31,6 +32,7 @@ from lab_utils.machine.broker import answers
 from lab_utils.machine.guardian import Guardian
 from lab_utils.waiting import ProcessorShare, wait_until
 from tests.busy import busy_processor, comes_last
+from tests.called import call
 
 pytestmark = pytest.mark.processes
 
@@ -195,6 +197,49 @@ def test_jupyterlab_is_seen_while_it_runs(start: Start, state: Path) -> None:
     served = start(WAITS, jupyter.SETTINGS, environment={**os.environ, "LAB_STATE": str(state)})
     start(WAITS, jupyter.SETTINGS, environment={**os.environ, "LAB_STATE": f"{state}-2"})
     assert [served.pid] == jupyter.running()
+
+
+def test_a_kernel_that_is_left(start: Start, state: Path) -> None:
+    """It is one whose ./lab up has ended, unless its JupyterLab is still there."""
+    owner = start(WAITS)
+    of = {"LAB_STATE": str(state), processes.OWNER: str(owner.pid)}
+    left = start(WAITS, jupyter.KERNEL, environment={**os.environ, **of})
+    start(WAITS, "no kernel", environment={**os.environ, **of})
+    start(WAITS, jupyter.KERNEL, environment={**os.environ, **of, "LAB_STATE": f"{state}-2"})
+    served = CHILD.replace("]", f", {jupyter.KERNEL!r}]")
+    start(served, jupyter.START, environment={**os.environ, **of})
+    assert [] == jupyter.kernels_left()
+    processes.kill_group(owner)
+
+    assert [left.pid] == [it.pid for it in jupyter.kernels_left()]
+
+
+@pytest.mark.kafka  # it takes seconds
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a killed ./lab up leaves JupyterLab")
+def test_down_ends_a_kernel_that_is_stopped(
+    start: Start, state: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its ./lab up was killed meanwhile, and it cannot hear of that."""
+    monkeypatch.setenv(jupyter.TOKEN_VARIABLE, "t")
+    up = start(SERVE, tmp_path, processes.LOOPBACK, 0)
+    assert up.stdout is not None
+    address = up.stdout.readline().decode().split()[-1].partition("/lab/tree/")[0]
+    httpx.post(f"{address}/api/kernels", params={"token": "t"}, timeout=None).raise_for_status()
+    (kernel,) = [
+        it
+        for it in psutil.Process(up.pid).children(recursive=True)
+        if jupyter.KERNEL in processes.words(it)
+    ]
+    kernel.suspend()
+    wait_until(lambda: processes.is_stopped(kernel.pid), "SIGSTOP", timeout_s=60)
+    up.kill()
+    up.wait()
+    wait_until(lambda: not jupyter.running(), "JupyterLab to end", timeout_s=60)
+    down = [sys.executable, "-m", "lab_utils.cli", "down"]
+
+    assert f"Ended of a ./lab up that was killed: kernel {kernel.pid}." in call(down).stdout
+    assert not processes.is_running(kernel)
+    assert "kernel" not in call(down).stdout
 
 
 @pytest.mark.kafka  # it takes seconds
