@@ -62,7 +62,7 @@ class MetadataLog:
     folder: Path
     partitions: dict[tuple[str, int], Partition] = field(default_factory=dict)
     fenced: set[int] = field(default_factory=set)
-    _names: dict[UUID | None, str] = field(default_factory=dict)
+    names: dict[UUID | None, str] = field(default_factory=dict)  # of the topics that there are
     _path: Path | None = None
     _read_to: int = 0
 
@@ -86,9 +86,9 @@ class MetadataLog:
         kind, version = cursor.unsigned(), cursor.unsigned()
         if kind == TOPIC:
             name = cursor.text() or ""
-            self._names[cursor.uuid()] = name
+            self.names[cursor.uuid()] = name
         elif kind == REMOVE_TOPIC:
-            self._removed(self._names.pop(cursor.uuid(), ""))
+            self._removed(self.names.pop(cursor.uuid(), ""))
         elif kind == PARTITION:
             yield self._decided(self._new(cursor, version), timestamp_ms)
         elif kind == PARTITION_CHANGE:
@@ -114,13 +114,13 @@ class MetadataLog:
             cursor.array(cursor.uuid)  # log directories
         tags = cursor.tags()
         return Partition(
-            self._names.get(topic, str(topic)), number, leader, replicas, isr,
+            self.names.get(topic, str(topic)), number, leader, replicas, isr,
             _numbers(Cursor(tags[1])) if 1 in tags else (), leader_epoch, partition_epoch,
         )  # fmt: skip
 
     def _changed(self, cursor: Cursor) -> Partition:
         number, topic = cursor.int32(), cursor.uuid()
-        name = self._names.get(topic, str(topic))
+        name = self.names.get(topic, str(topic))
         old = self.partitions.get((name, number), Partition(name, number))
         tags = {tag: Cursor(value) for tag, value in cursor.tags().items()}
         new = replace(old, partition_epoch=old.partition_epoch + 1)

@@ -102,11 +102,9 @@ class Cluster:
         self._observer = Observer(metadata, self._brokers, self.event_log)
         self._observer.open()
         if brokers == 1:  # of several it is first decided where the coordinators are to be
-            self._waking = asyncio.get_running_loop().create_task(self._wake())
-
-    async def _wake(self) -> bool:
-        """Let the coordinators come while the kernel loads what it needs; a run waits for them."""
-        return await until(lambda: self._coordinators.answer(self._brokers), SETTLE_S)
+            # They come while the kernel loads what it needs; a run waits for them.
+            coming = until(lambda: self._coordinators.answer(self._brokers), SETTLE_S)
+            self._waking = asyncio.get_running_loop().create_task(coming)
 
     async def close(self) -> None:
         """End everything, whatever state it is in; remove the data."""
@@ -254,7 +252,10 @@ class Cluster:
         if not await self._repair(run, list(topics)):
             self.event_log.add_trouble(run, UNSETTLED.format(WHOLE))
         await self._look()
-        return self.event_log.close(run)
+        trouble = self.event_log.close(run)
+        if self._observer is not None:
+            self._observer.forget(self._topic_names)
+        return trouble
 
     async def _repair(self, run: str, topics: list[str]) -> bool:
         """Heal what is broken and wait until these topics are whole; are they?"""

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
+from uuid import UUID
 
 from lab_utils.codec.list_offsets import Log, Offsets, OffsetsOfLeader
 from lab_utils.codec.log_files import LogEnd
@@ -62,6 +63,18 @@ class Observer:
             if partition.topic.startswith(f"{run}-"):
                 self._write(run, "controller", "partition", partition, detail=_as_text(partition))
 
+    def forget(self, topic_names: dict[UUID, str]) -> None:
+        """Let go of what was seen for runs that are over, and of the ids of deleted topics."""
+        open_runs = self._prefixes()
+        for seen in (self._logs, self._ends):
+            for key in [key for key in seen if not key[1].startswith(open_runs)]:
+                del seen[key]
+        for log in [log for log in self._marks if not log[0].startswith(open_runs)]:
+            del self._marks[log]
+        self._news()
+        for topic_id in topic_names.keys() - self._log.names.keys():
+            del topic_names[topic_id]
+
     async def look(self) -> None:
         """Write down what has changed since the last look."""
         self._news()
@@ -69,7 +82,7 @@ class Observer:
         for partition in partitions:
             self._see_ends(partition)
         offsets = await self.offsets(partitions)
-        for partition in partitions:
+        for partition in self._of_open_runs():  # one may have ended meanwhile
             self._see_watermark(partition, offsets.get((partition.topic, partition.partition)))
 
     def partitions(self, topic: str | None = None) -> list[Partition]:
@@ -120,8 +133,12 @@ class Observer:
                 self._event_log.record_for_all(kind, f"broker-{decision.broker}", at_ns=at_ns)
 
     def _of_open_runs(self) -> list[Partition]:
-        runs = tuple(f"{run}-" for run in self._event_log.runs)
+        runs = self._prefixes()
         return [each for each in self._log.partitions.values() if each.topic.startswith(runs)]
+
+    def _prefixes(self) -> tuple[str, ...]:
+        """What the topics of the open runs begin with."""
+        return tuple(f"{run}-" for run in self._event_log.runs)
 
     def _see_ends(self, partition: Partition) -> None:
         name = f"{partition.topic}-{partition.partition}"
