@@ -155,6 +155,14 @@ def stage_of_three(pooled: dict[str, Any]) -> Any:
     return pooled["stage_of_three"].join()
 
 
+@pytest.fixture(scope="module")
+def spark_address() -> str:
+    """Where the Spark of all tests answers: who is given it in SPARK_REMOTE starts none."""
+    from lab_utils.audit import spark_server
+
+    return spark_server.join(spark_server.LOCAL_MASTER).address
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """One Chromium: Playwright's loop stays in its thread, where no second one can begin."""

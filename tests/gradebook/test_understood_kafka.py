@@ -22,7 +22,7 @@ from benchmarks.classes import (
     submission,
     write_class,
 )
-from lab_utils.audit import session, spark_server
+from lab_utils.audit import session
 from lab_utils.errors import BadArgument
 from lab_utils.gradebook.class_page import SECTIONS
 from lab_utils.gradebook.understood import Understood, understand
@@ -34,13 +34,10 @@ N = 280
 
 
 @pytest.fixture(scope="module", autouse=True)
-def shared_spark() -> Iterator[None]:
+def shared_spark(spark_address: str) -> Iterator[None]:
     """The suite's Spark, as if it were a cluster; that each audit starts its own is seen there."""
     with pytest.MonkeyPatch.context() as patch:
-        session.spark()
-        server = spark_server.running()
-        assert server is not None
-        patch.setenv("SPARK_REMOTE", server.address)
+        patch.setenv("SPARK_REMOTE", spark_address)
         yield
     session.stop_session()
 
