@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import reduce
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +19,7 @@ from lab_utils.audit.finding import RULES, found_by
 from lab_utils.audit.findings.cycles import ANOMALIES
 from lab_utils.audit.judged import judged as judge
 from lab_utils.audit.judged import judged_findings, write_judged
+from lab_utils.audit.ledgers import Ledger, listed, read
 from lab_utils.audit.prefilter import KNOWN, PREFILTERS, prefiltering
 from lab_utils.audit.report import unsaid
 from lab_utils.audit.session import read_events, spark
@@ -25,7 +28,7 @@ from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import write_ledger
 from tests.audit.cases import CASES
 from tests.audit.judged_cases import JUDGED
-from tests.audit.random_histories import history
+from tests.audit.random_histories import MODULES, history
 from tests.histories import (
     acked,
     created,
@@ -58,7 +61,7 @@ SOME, MANY = 100, 400
 # share a time; to meet that by chance takes more of them.
 COARSE, OF_THEM = "consuming: coarse-", 200
 IN_POLLS = {"nonmonotonic-poll", "poll-skip"}
-JUDGED_RUN = "judged: "
+JUDGED_RUN, NONSENSE = "judged: ", "nonsense: "
 FoundByRun = dict[str, Counter[Found]]
 
 
@@ -142,13 +145,41 @@ def runs() -> dict[str, list[Event]]:
     return reduce(lambda some, module: some | drawn(module), CASES, literal(EACH) | coarse)
 
 
+def spoiled(event: Event, chance: Random) -> dict[str, Any]:
+    """An event with a column, or a part of its detail, that its program got wrong or left out."""
+    columns = asdict(event)
+    name = chance.choice(("topic", "partition", "offset", "value", "records", "at_ns", "actor"))
+    columns[name] = chance.choice((None, "", "é", -(2**63), 2**63 - 1, 2**44, 5, True, ["x"]))
+    if event.detail:
+        texts = (None, "", "x", "-1", "3.5", "9" * 30, "[]", '["orders-0"]', '["orders-0:x"]')
+        columns["detail"] = event.detail | {chance.choice([*event.detail]): chance.choice(texts)}
+    return columns
+
+
 @pytest.fixture(scope="module")
-def events(runs: dict[str, list[Event]], tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
-    """These, and those with a judgement, in one ledger."""
+def nonsense(tmp_path_factory: pytest.TempPathFactory) -> Ledger:
+    """Random histories, of whose events three of ten are spoiled, as an audit reads them."""
+    chance, folder = Random(0), tmp_path_factory.mktemp("nonsense")
+    runs = {
+        f"{NONSENSE}{module} {at}": history(module, at) for module in MODULES for at in range(8)
+    }
+    rows = [row for run, drawn in runs.items() for row in in_run(run, drawn)]
+    lines = (spoiled(row, chance) if chance.random() < 0.3 else asdict(row) for row in rows)
+    (folder / "it.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    return read(spark(), listed(spark(), [str(folder)]), f"file://{folder}/compacted")
+
+
+@pytest.fixture(scope="module")
+def events(
+    runs: dict[str, list[Event]], nonsense: Ledger, tmp_path_factory: pytest.TempPathFactory
+) -> DataFrame:
+    """All of these, and those with a judgement, as one ledger; in Parquet, as it is often read."""
     folder = tmp_path_factory.mktemp("histories")
     those = {f"{JUDGED_RUN}{name}": rows for name, (rows, *_) in JUDGED.items()}
     write_ledger(folder, [row for run, rows in (runs | those).items() for row in timed(run, rows)])
-    return read_events(folder)
+    events = read_events(folder).unionByName(nonsense.events)
+    events.coalesce(1).write.parquet(f"{folder}/compacted")
+    return spark().read.parquet(f"{folder}/compacted")
 
 
 @pytest.fixture(scope="module")
@@ -337,6 +368,12 @@ def test_each_is_judged(judged: list[dict[str, Any]]) -> None:
 
     for name, (_, finding, *expected) in JUDGED.items():
         assert tuple(expected) == seen.get((f"{JUDGED_RUN}{name}", finding)), name
+
+
+def test_nonsense_ends_no_audit(nonsense: Ledger, judged: list[dict[str, Any]]) -> None:
+    """What cannot be judged is left out with its reason, and the rest of the ledger is judged."""
+    assert 0 < nonsense.rejected.counts.total() < nonsense.events.count() / 2
+    assert any(row["run"].startswith(NONSENSE) for row in judged)
 
 
 def test_a_position_may_expire(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
-from dataclasses import asdict
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,7 +15,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lab_utils.audit.judged import judged_findings
 from lab_utils.audit.ledgers import (
     SAMPLED,
     Ledger,
@@ -28,9 +26,7 @@ from lab_utils.audit.ledgers import (
 )
 from lab_utils.audit.session import spark
 from lab_utils.errors import LedgerError
-from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import write_ledger
-from tests.audit.random_histories import MODULES, history
 from tests.histories import acked, in_run, log, sent
 
 pytestmark = pytest.mark.kafka
@@ -158,32 +154,6 @@ def test_an_offset_below_0(tmp_path: Path) -> None:
     assert [(None, None)] + [
         (None, {"by": "x", "to": to}) for to in ("end", "beginning", "bookmark", "bookmark", "end")
     ] == [(row.offset, row.detail) for row in got.collect()]
-
-
-def spoiled(event: Event, chance: Random) -> dict[str, Any]:
-    """An event with a column, or a part of its detail, that its program got wrong or left out."""
-    columns = asdict(event)
-    name = chance.choice(("topic", "partition", "offset", "value", "records", "at_ns", "actor"))
-    columns[name] = chance.choice((None, "", "é", -(2**63), 2**63 - 1, 2**44, 5, True, ["x"]))
-    if event.detail:
-        texts = (None, "", "x", "-1", "3.5", "9" * 30, "[]", '["orders-0"]', '["orders-0:x"]')
-        columns["detail"] = event.detail | {chance.choice([*event.detail]): chance.choice(texts)}
-    return columns
-
-
-def test_nonsense_ends_no_audit(tmp_path: Path) -> None:
-    """What cannot be judged is left out with its reason, and the rest of the ledger is judged."""
-    chance = Random(0)
-    runs = (
-        (f"{module}: {number}", history(module, number))
-        for module in MODULES for number in range(8)
-    )  # fmt: skip
-    rows = [row for run, drawn in runs for row in in_run(run, drawn)]
-    lines = (spoiled(row, chance) if chance.random() < 0.3 else asdict(row) for row in rows)
-    got = ledger(tmp_path, written(tmp_path / "ledger" / "it.jsonl", *map(json.dumps, lines)))
-
-    assert 0 < got.rejected.counts.total() < len(rows) / 3
-    assert judged_findings(got.events)
 
 
 def test_lines_are_numbered_across_the_parts_of_a_file(tmp_path: Path) -> None:
