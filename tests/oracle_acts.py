@@ -32,15 +32,32 @@ def ends_deletion(row: Event, asked: Event) -> bool:
     return is_answer and row.topic == asked.topic and not row.error and row.fate != "replaced"
 
 
+def deletions(run: Run, topic: str | None) -> list[Event]:
+    """Each request to delete this topic, or one without a name, that was not refused."""
+    left = []
+    for name in {topic, None}:
+        of_it = [row for row in run.rows if (row.api, row.topic) == ("DeleteTopics", name)]
+        asked = [row for row in of_it if row.kind == "request" and row.fate != "dropped"]
+        for no in (row for row in of_it if row.kind == "response" and is_refusal(row)):
+            before = [row for row in asked if row.at_ns <= no.at_ns]
+            if asked:
+                asked.remove(before[-1] if before else asked[0])
+        left += asked
+    return left
+
+
+def is_refusal(row: Event) -> bool:
+    is_whole = row.fate != "replaced" and row.detail.get("in_part") != "true"
+    return is_whole and row.error == "UNKNOWN_TOPIC_OR_PARTITION"
+
+
 def was_sent_since(run: Run, them: tuple[Any, ...]) -> bool:
     """Was an order sent each time when all power cuts and deletions of its topic were over?"""
     sends = [row.at_ns for row in same(run.said("sent"), them)]
     if len(sends) < len(same(run.said("acked"), them)):
         return False
     acts = [(row, ends_power_cut) for row in run.rows if row.kind == "power_cut"] + [
-        (row, ends_deletion)
-        for row in run.kind("wire", "request")
-        if row.api == "DeleteTopics" and row.topic in (None, them[0]) and row.fate != "dropped"
+        (row, ends_deletion) for row in deletions(run, them[0])
     ]
     return bool(acts) and all(
         any(act.at_ns < row.at_ns < min(sends) and ends(row, act) for row in run.rows)

@@ -361,7 +361,7 @@ def _rightly_not_given(found: Mapping[str, Any], seen: Survey) -> str | None:
     producers = [_of_topic(found, seen) | it for _, it in seen.lives(found["run"], "producer")]
     are_told = bool(producers) and not _strangers(found["run"], seen, "producer")
     settings = [*producers, *(() if are_told else _possible(_known(found, seen)))]
-    is_trimmed = any(seen.asked["trims", found["run"], it] > 0 for it in (found["topic"], None))
+    is_trimmed = any(("trims", found["run"], it) in seen.since for it in (found["topic"], None))
     may_be = [each for them in alternatives(settings) for each in them]
     loses = "DeleteRecords" if is_trimmed else clause("lost-write", may_be, GONE).allowed_by
     if found["finding"] == "unseen" and not topic.all_drained and loses:
@@ -541,8 +541,7 @@ def _of_topic(found: Mapping[str, Any], seen: Survey) -> dict[str, str]:
         for key, times in seen.since.items() if key[1] == run
     }  # fmt: skip
     done = {
-        what for (what, _, it), times in past.items()
-        if times and it in (name, None) and seen.asked[what, run, it] > 0
+        what for (what, _, it), times in past.items() if times and it in (name, None)
     }  # fmt: skip
     strange = _strange(topic)
     return {

@@ -16,13 +16,15 @@ from lab_utils.audit.contracts import UNCLEAN, effective
 from lab_utils.audit.facts import POSITIONS, RENAMED, group_positions, sql
 from lab_utils.audit.kept_plans import ANEW, Plans
 from lab_utils.ledger.acts import (
+    ADMINISTERED,
     ANY,
     ASKED,
-    ASKED_FOR,
-    FORGETS,
+    COMMITS,
     REFUSED,
     TURNS,
+    Act,
     decided,
+    not_refused,
     restored,
 )
 from lab_utils.ledger.topics import LISTS, End, TopicFacts
@@ -63,7 +65,7 @@ BY_CLIENT: Final[Any] = partial(defaultdict, LISTS)
 
 # What a survey has for each run, and where in the key that is.
 RUN_IN_KEY: Final = {
-    "clients": 0, "topics": 0, "counts": 0, "readings": 0, "asked": 1, "since": 1, "over": 1,
+    "clients": 0, "topics": 0, "counts": 0, "readings": 0, "since": 1, "over": 1,
 }  # fmt: skip
 
 Topic = tuple[str, str | None]
@@ -101,10 +103,10 @@ class Survey:
              order was sent in one
     clients  (run, actor) -> the settings it was created with, each time that it was
     starts   role -> (run, actor) -> when a client of this role and name was created
-    asked    what, run and topic -> how often an administrator asked for that and was not refused:
-             to delete it (`deletes`), positions of its groups (`forgets`) or records (`trims`), or
-             to change positions (`repositions`); the topic is NULL if none is named
-    since    what was done, run, and topic or broker -> when; of positions, when first
+    since    what was done, run, and topic or broker -> when: a broker lost its power (`power_cut`),
+             or an administrator asked for it and was not refused, to delete the topic (`deletes`),
+             positions of its groups (`forgets`) or records (`trims`), or to change positions
+             (`repositions`, of a client only when first); the topic is NULL if none is named
     over     the same -> when that was over: the broker had started, the topic was created again
     readings run, topic, partition and reader -> when it came to the end of the log, each time
     counts   (run, source, actor, kind) -> how many
@@ -115,7 +117,6 @@ class Survey:
     clients: dict[Client, list[dict[str, str]]] = field(default_factory=dict)
     starts: dict[str | None, dict[Client, list[int]]] = field(default_factory=BY_CLIENT)
     topics: dict[Topic, TopicFacts] = field(default_factory=lambda: defaultdict(TopicFacts))
-    asked: Counter[tuple[str, str, str | None]] = field(default_factory=Counter)
     counts: Counter[tuple[str, str, str | None, str]] = field(default_factory=Counter)
     since: dict[tuple[str, str, str | None], list[int]] = field(default_factory=LISTS)
     over: dict[tuple[str, str, str | None], list[int]] = field(default_factory=LISTS)
@@ -276,12 +277,10 @@ def survey(events: DataFrame, plans: Plans = ANEW) -> Survey:
             _count(found, row)
         else:
             _read(found, row)
+    _administer(found, rows)
     for row in rows:
         if row["detail"] is None and row["source"] == "client":
             _consume(found, row)
-        elif row["commits"] and not found.says(row["run"], row["actor"], RECORDS):
-            found.asked["repositions", row["run"], row["topic"]] += row["commits"]
-            found.since["repositions", row["run"], row["topic"]].append(row["commits_since"])
     for topic in found.topics.values():
         topic.hold_told()
     found.kinds = frozenset(kinds_of(found))
@@ -315,11 +314,9 @@ def counted(events: DataFrame) -> DataFrame:
         "min(offset) AS first_offset", "max(struct(at_ns, offset)) AS latest",
         "min(producer_id) AS first_id", "max(producer_id) AS last_id",
         "min(producer_epoch) AS first_epoch", "max(producer_epoch) AS last_epoch",
-        *(f"count_if({ASKED} AND {what}) - count_if({REFUSED} AND {what}) AS {name}"
-          for name, what in ASKED_FOR.items()),
-        *(f"min(if({ASKED} AND {what}, at_ns, NULL)) AS {name}_since"
-          for name, what in ASKED_FOR.items()),
-        f"max(if({ASKED} AND {FORGETS}, at_ns, NULL)) AS forgets_until",
+        f"count_if({ASKED} AND {COMMITS}) - count_if({REFUSED} AND {COMMITS}) AS commits",
+        f"min(if({ASKED} AND {COMMITS}, at_ns, NULL)) AS commits_since",
+        f"collect_list({ADMINISTERED}) AS administered",
         f"collect_list(if({TURNS}, at_ns, NULL)) AS turns", "min(at_ns) AS first_at_ns",
         "count_if(kind = 'sought' AND detail['to'] = 'end') AS to_the_end",
         "count_if(kind = 'sought' AND detail['to'] = 'beginning') AS to_the_beginning",
@@ -341,14 +338,8 @@ def _read_whole(events: DataFrame) -> DataFrame:
 
 def _count(found: Survey, row: Row) -> None:
     found.counts[row["run"], row["source"], row["actor"], row["kind"]] += row["count"]
-    for what in ("deletes", "forgets", "repositions", "trims"):
-        asked = what, row["run"], row["topic"]
-        found.asked[asked] += row[what]
-        if what != "deletes":  # these are turns
-            times = {row[f"{what}_since"], row["forgets_until"] if what == "forgets" else None}
-            found.since[asked] += times - {None}
     is_of_broker = row["source"] == "broker" or row["kind"] == "power_cut"
-    turned = "power_cut" if is_of_broker else "deletes"
+    turned = "power_cut" if is_of_broker else "deletes"  # that is over
     is_over = row["kind"] in ("started", "response")
     for of in [found.over if is_over else found.since] if row["turns"] else ():
         of[turned, row["run"], row["actor" if is_of_broker else "topic"]] += row["turns"]
@@ -374,6 +365,25 @@ def _count(found: Survey, row: Row) -> None:
         topic.decisions[row["partition"]] += (decided(*it) for it in row["decisions"])
     if row["source"] == "log" and row["kind"] in ("batch", "marker"):
         topic.epochs |= {row["first_epoch"], row["last_epoch"]} - {None}
+
+
+def _administer(found: Survey, rows: Iterable[Row]) -> None:
+    """When an administrator did what; a request and its refusal are of different rows."""
+    acts: dict[Act, dict[bool, list[int]]] = defaultdict(lambda: {False: [], True: []})
+    commits: Counter[Act] = Counter()
+    for row in rows:
+        for what, at_ns, is_refused in row["administered"] or ():
+            acts[what, row["run"], row["topic"]][is_refused].append(at_ns)
+        if row["commits"] and not found.says(row["run"], row["actor"], RECORDS):
+            act = "repositions", row["run"], row["topic"]
+            commits[act] += row["commits"]
+            found.since[act] += [row["commits_since"]] if row["commits"] > 0 else []
+    for act, count in commits.items():
+        if count <= 0:  # each was refused
+            del found.since[act]
+    for act, them in acts.items():
+        if done := not_refused(them[False], them[True]):
+            found.since[act] += done
 
 
 def _read(found: Survey, row: Row) -> None:

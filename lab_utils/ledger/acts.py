@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -35,14 +36,34 @@ COMMITS: Final = (
     "api IN ('OffsetCommit', 'TxnOffsetCommit') AND detail['outside'] IS DISTINCT FROM 'true'"
 )
 ASKED_FOR: Final = {"deletes": DELETES, "forgets": FORGETS, "repositions": REPOSITIONS,
-                    "commits": COMMITS, "trims": "api = 'DeleteRecords'"}  # fmt: skip
-# What may take away what a log has, and by what that is over for whatever is sent later: a broker
-# has started again, or the topic was created anew.
+                    "trims": "api = 'DeleteRecords'"}  # fmt: skip
+# What an administrator asked for or was refused: STRUCT<what, at_ns, is_refused>, NULL of others.
+ADMINISTERED: Final = (
+    f"if({ASKED} OR {REFUSED}, CASE "
+    + " ".join(
+        f"WHEN {api} THEN struct('{what}' AS what, at_ns, kind = 'response' AS is_refused)"
+        for what, api in ASKED_FOR.items()
+    )
+    + " END, NULL)"
+)
+# A broker lost its power; and by what all that may take away what a log has is over for whatever is
+# sent later: a broker has started again, or the topic was created anew.
 TURNS: Final = (
-    f"(kind = 'power_cut' OR source = 'broker' AND kind = 'started' OR {ASKED} AND {DELETES}"
+    "(kind = 'power_cut' OR source = 'broker' AND kind = 'started'"
     " OR source = 'wire' AND kind = 'response' AND api = 'CreateTopics' AND error IS NULL"
     " AND fate IS DISTINCT FROM 'replaced')"
 )
+
+
+def not_refused(asked: Iterable[int], refused: Iterable[int]) -> list[int]:
+    """When something was asked for, without what was refused.
+
+    Each refusal takes back the last request before it; the first one, if the clocks have none.
+    """
+    left = sorted(asked)
+    for at in sorted(refused):
+        del left[(place := max(bisect_right(left, at) - 1, 0)) : place + 1]
+    return left
 
 
 def restored(since: Acts, over: Acts) -> dict[tuple[str, str | None], int]:

@@ -68,6 +68,7 @@ def elected(isr: str, elr: str) -> Event:
 
 STARTED = replace(power_cut(), kind="started")
 GONE, MADE = asked("DeleteTopics"), replace(asked("CreateTopics"), kind="response")
+STAYS = replace(GONE, kind="response", error="UNKNOWN_TOPIC_OR_PARTITION")
 ON_1, NOT_HELD = [PRODUCER, topic(1, replicas=1)], [sent("1"), acked("1", 0), end()]
 NAMED = [PRODUCER, topic(1, replicas=1), decision("1", replicas="1")]
 LATEST = created("consumer-1", role="consumer", group__id="a", auto__offset__reset="latest")
@@ -226,6 +227,13 @@ ACTS: Judged = {
     ),
     "its topic was created again before the first send, and it was deleted again": (
         [PRODUCER, GONE, MADE, NOT_HELD[0], GONE, *NOT_HELD[1:]], "lost-write", "allowed", None,
+    ),
+    "the same, and the broker refused to delete it again": (
+        [PRODUCER, GONE, MADE, NOT_HELD[0], GONE, STAYS, *NOT_HELD[1:]],
+        "lost-write", "breach", None,
+    ),
+    "it was not deleted before the log was read, as the broker refused that, but afterwards": (
+        [PRODUCER, GONE, STAYS, *NOT_HELD, GONE], "lost-write", "breach", None,
     ),
 }  # fmt: skip
 ACKS_0, ACKS_1 = (created("producer-1", role="producer", acks=it) for it in "01")

@@ -170,7 +170,15 @@ LOST_COMMITS: Judged = {
     "the same as the first, and an administrator changed positions": (
         [*BEHIND, asked("OffsetDelete"), HELD_1], "lost-commit", "allowed", None,
     ),
-    "the same, and the topic was deleted": (
+    "the same, and a program moved it that records nothing": (
+        [*BEHIND, asked("OffsetCommit"), HELD_1], "lost-commit", "allowed", None,
+    ),
+    "the same, and the broker refused that": (
+        [*BEHIND, asked("OffsetCommit"),
+         replace(asked("OffsetCommit"), kind="response", error="UNKNOWN_MEMBER_ID"), HELD_1],
+        "lost-commit", "breach", None,
+    ),
+    "the same as the first, and the topic was deleted": (
         [*BEHIND, asked("DeleteTopics"), HELD_1], "lost-commit", "allowed", None,
     ),
     "the same, and a broker lost its power": (

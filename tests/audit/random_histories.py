@@ -96,10 +96,14 @@ class _Chance(Random):
             asked("DeleteTopics", **where),
             replace(asked("CreateTopics"), kind="response"),
         )
+        error = self.choice(["UNKNOWN_TOPIC_OR_PARTITION", "NOT_CONTROLLER"])
+        answer = replace(deleted, kind="response", fate="forwarded", error=error)
         cut = power_cut(self.choice([1, 1, 2]))
         return self.choice([
             cut, cut, replace(cut, kind="started"), replace(cut, kind="started"), deleted,
-            replace(deleted, topic=None), made, replace(made, error="TOPIC_ALREADY_EXISTS"),
+            replace(deleted, topic=None), answer, replace(answer, fate="replaced"),
+            replace(answer, detail={"in_part": "true"}), made,
+            replace(made, error="TOPIC_ALREADY_EXISTS"),
             asked(self.choice(["DeleteGroups", "DeleteRecords"]), topic=None),
         ])  # fmt: skip
 
