@@ -185,9 +185,9 @@ def power_cut(broker: int = 1) -> Event:
     return Event(run="", source="broker", actor=f"broker-{broker}", kind="power_cut")
 
 
-def watermark(offset: int) -> Event:
+def watermark(offset: int, broker: str = "broker-1") -> Event:
     """Readers may read up to here."""
-    return Event(run="", source="broker", actor="broker-1", kind="watermark", topic=TOPIC,
+    return Event(run="", source="broker", actor=broker, kind="watermark", topic=TOPIC,
                  partition=0, offset=offset, detail={"lso": str(offset)})  # fmt: skip
 
 

@@ -346,7 +346,8 @@ def invisible(run: Run) -> Iterator[Found]:
         if not (decisions and marks and floors):
             continue
         in_sync = len(re.findall("[0-9]+", decisions[-1].detail["isr"]))
-        if marks[-1].actor != f"broker-{decisions[-1].detail['leader']}":
+        its_number = re.fullmatch(r"\D*(\d+)", marks[-1].actor)
+        if not its_number or its_number[1] != decisions[-1].detail["leader"]:
             continue
         if in_sync < floors[-1] and offset >= (marks[-1].offset or 0):
             theirs = [row for row in acks if (order(row), place(row)) == them]

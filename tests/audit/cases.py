@@ -576,15 +576,15 @@ REPLICAS: Cases = {
             # a floor that nobody set
             [topic(None), decision("1"), watermark(0), acked("1", 0), FINISHED],
             # the watermark of the leader before
-            [topic(2), watermark(0), acked("1", 0), decision("2", leader=2), FINISHED],
+            [topic(2), watermark(0, "kafka1"), acked("1", 0), decision("2", leader=2), FINISHED],
         ),
         "seen before the controller decided": (
             [topic(2), watermark(0), acked("1", 0), decision("1"), FINISHED],
             [topic(2), watermark(1), acked("1", 0), decision("1"), FINISHED],
         ),
-        "sent since, and seen before the controller decided": (
-            [topic(2), watermark(0), decision("1"), sent("1"), acked("1", 0), FINISHED],
-            [topic(2), watermark(0), decision("1 2"), sent("1"), acked("1", 0), FINISHED],
+        "sent since, and seen before the controller decided, of a broker that is called kafka1": (
+            [topic(2), watermark(0, "kafka1"), decision("1"), sent("1"), acked("1", 0), FINISHED],
+            [topic(2), watermark(0, "kafka"), decision("1"), sent("1"), acked("1", 0), FINISHED],
         ),
         "readable before the end": (
             [topic(2), decision("1"), watermark(0), acked("1", 0), FINISHED, watermark(1)],

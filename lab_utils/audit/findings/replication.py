@@ -105,7 +105,8 @@ def acked_below_the_floor(events: DataFrame, _: Survey) -> DataFrame:
         "max_by(struct(actor, offset), at_ns) FILTER (WHERE kind = 'watermark') AS mark",
     ).join(floors, ["run", "topic"])  # fmt: skip
     # Of a leader that has died nobody knows how far it let its readers read at last.
-    below = below.where("isr < floor AND mark.actor = concat('broker-', leader)")
+    its_number = "regexp_extract(mark.actor, '^[^0-9]*([0-9]+)$', 1)"  # of broker-1, or kafka1
+    below = below.where(f"isr < floor AND {its_number} = nullif(leader, '')")
     below = below.selectExpr("*", "mark.offset AS readable")
     orders = sql(
         meanwhile.where("source = 'client' AND kind IN ('sent', 'acked')"),
