@@ -67,10 +67,12 @@ def aborted_read() -> Found:
     `delivered` to a consumer, or is `visible` to the lab's own read_committed reader. Or each
     `sent` names a transaction, not all are known to be committed, and the order was `delivered`
     from a place where the log holds it and a read_committed reader that came to the end is not
-    given it, though it is given a copy for each that was committed. In a compacted topic that does
-    not count where the copy may have been compacted between the two readers. Where that tells
-    nothing, each `sent` names a transaction, one was aborted, and one reader was given the order at
-    more places than it was sent in others: which of them is too many nobody says.
+    given it, though it is given a copy for each that was committed; without a copy that it is given
+    one was aborted, or a commit was asked for each: else it is a precommitted-read alone. In a
+    compacted topic that does not count where the copy may have been compacted between the two
+    readers. Where that tells nothing, each `sent` names a transaction, one was aborted, and one
+    reader was given the order at more places than it was sent in others: which of them is too many
+    nobody says.
     Smallest: `sent(1, transaction 1) delivered(1) aborted(1)`.
     Near miss: the same with `committed(1)`; or aborted once and sent again in a transaction that
     was committed, if it was given once, as the second copy or as nobody knows which.
@@ -553,11 +555,11 @@ def aborted_output() -> Found:
     An abort takes the output back and leaves the consumer where it is: the program must rewind it.
     Rule: (1) An order was sent, and every transaction that it was sent in was aborted. (2) Its
     producer sends offsets of a partition, and when the transaction was aborted a group had been
-    given uncommitted input of that partition. This input begins at the last committed offset, or at
-    the first one delivered if none was committed. (3) After the abort the group was given nothing
-    at or before that offset. (4) A later commit, or the group's bookmark at the end of the run, is
-    after that offset. If several groups had been given something of the partition by then, (2) to
-    (4) must be true of each whose offsets they may be.
+    given input of that partition that no transaction had committed. This input begins at the last
+    offset that a transaction committed, or at the first one delivered if none did. (3) After the
+    abort the group was given nothing at or before that offset. (4) A later commit, or the group's
+    bookmark at the end of the run, is after that offset. If several groups had been given something
+    of the partition by then, (2) to (4) must be true of each whose offsets they may be.
     Smallest: `delivered(1, offset 0) sent(1, transaction 1) aborted(1) delivered(2, offset 1)
     sent(2, transaction 2) offsets(transaction 2, 2) committed(2)`.
     Near miss: `delivered(1, offset 0)` again after the abort; or order 1 sent again in 2. A
