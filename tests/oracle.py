@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
-from lab_utils.audit.facts import DECLINED, OWN_ERRORS
 from lab_utils.ledger.events import Event
+from lab_utils.ledger.own_errors import DECLINED, OWN_ERRORS
 from tests.oracle_acts import (
     fenced_commits,
     lost_commits,

@@ -10,8 +10,9 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from lab_utils.audit.facts import DECLINED, EXPIRY
+from lab_utils.audit.facts import EXPIRY
 from lab_utils.ledger.events import Event
+from lab_utils.ledger.own_errors import DECLINED
 
 Found = tuple[Any, ...]
 Rows = list[Event]

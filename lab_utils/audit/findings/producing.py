@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from lab_utils.audit.facts import DECLINED, OWN_ERRORS, listing, orders
+from lab_utils.audit.facts import listing, orders
 from lab_utils.audit.finding import Found, finding, joined, names, passed_over
+from lab_utils.ledger.own_errors import DECLINED, OWN_ERRORS
 
 AT_OFFSETS = "array_join(transform({0}, x -> x.offset), ', ')"
 ERRORS = (
