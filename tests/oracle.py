@@ -229,7 +229,8 @@ def skipped(run: Run) -> Iterator[Found]:
                 mine = run.said_by_group(name, topic, partition, "delivered")
                 did_it = offset <= max((row.offset or 0 for row in mine), default=offset)
             copies = [it for it, r in held_places.items() if order(r) == order(record)]
-            elsewhere = [row for row in worked if place(row) in copies and place(row) != at]
+            own = [row for row in worked if not is_known or row.actor not in others]
+            elsewhere = [row for row in own if place(row) in copies and place(row) != at]
             acks = {place(r) for r in same(run.said("acked"), order(record)) if place(r) in copies}
             if works and len(elsewhere) >= max(1, len(acks)):
                 continue
@@ -346,8 +347,7 @@ def invisible(run: Run) -> Iterator[Found]:
         if not (decisions and marks and floors):
             continue
         in_sync = len(re.findall("[0-9]+", decisions[-1].detail["isr"]))
-        its_number = re.fullmatch(r"\D*(\d+)", marks[-1].actor)
-        if not its_number or its_number[1] != decisions[-1].detail["leader"]:
+        if re.sub(r"^\D*(?=\d+$)", "", marks[-1].actor) != decisions[-1].detail["leader"]:
             continue
         if in_sync < floors[-1] and offset >= (marks[-1].offset or 0):
             theirs = [row for row in acks if (order(row), place(row)) == them]

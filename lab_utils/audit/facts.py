@@ -39,6 +39,11 @@ POLLS: Final = (
     "source = 'client' AND kind IN ('delivered', 'assigned', 'sought', 'revoked', 'lost')"
 )
 POSITIONS: Final = ("delivered", "committed", "sought")  # they tell where a group is
+# What was worked on, but by the members of other groups than that of this number in its topic.
+OWN_WORK: Final = (
+    "filter(worked, x -> NOT exists(consumers, y -> y.name <> get(consumers, {0}).name"
+    " AND array_contains(y.actors, x.actor)) <=> true)"
+)
 # A program's own move to an offset or to the end; not to the bookmark or the beginning.
 CHOSEN: Final = "(kind = 'sought' AND (offset IS NOT NULL OR detail['to'] <=> 'end'))"
 # The widest of the stretches that a group's positions passed over in one partition.
@@ -517,7 +522,7 @@ def places(events: DataFrame, survey: Survey) -> DataFrame:
     before, before_all  STRUCT<held, offset>: the readable place before this one, and of all of
                  what the log holds
     worked_elsewhere, acked_places  of the order that is held here: how often the work for it was
-                 done at other places, and at how many it was acked
+                 done at other places, by anybody and for each group, and at how many it was acked
     """
     polled = _polls(with_groups(events.where(POLLS), survey))
     rows = events.where(OF_PLACES).selectExpr(
@@ -556,12 +561,15 @@ def places(events: DataFrame, survey: Survey) -> DataFrame:
     )
     before = f"last(if({{}}, struct(held, offset), NULL), true) {window} AS {{}}"
     same = "OVER (PARTITION BY run, topic, held)"
+    groups = range(max((len(it.actors) for it in survey.topics.values()), default=0))
+    counted = [f"size({it})" for it in ("worked", *(OWN_WORK.format(it) for it in groups))]
+    elsewhere = ", ".join(f"sum({it}) {same} - {it}" for it in counted)
     copies = (
-        f"sum(size(worked)) {same} - size(worked) AS worked_elsewhere",
+        f"array({elsewhere}) AS worked_elsewhere",
         f"count_if(exists(acked, x -> struct(x.key, x.value) <=> held)) {same} AS acked_places",
     )
     if "processed" not in survey.kinds:
-        copies = ("0L AS worked_elsewhere", "0L AS acked_places")
+        copies = ("array(0L) AS worked_elsewhere", "0L AS acked_places")
     told = readable.selectExpr("*", before.format("is_readable", "before"), *copies)
     is_there = before.format(f"held IS NOT NULL AND {KEPT}", "before_all")
     return told.selectExpr("*", is_there if survey.some_read_all else "before AS before_all")

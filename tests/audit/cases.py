@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lab_utils.ledger.events import Event
-from tests.audit.commit_cases import LOST_COMMITS
+from tests.audit.commit_cases import LOST_COMMITS, OF_TWO_GROUPS
 from tests.audit.transaction_cases import TRANSACTIONS
 from tests.histories import (
     FINISHED,
@@ -290,8 +290,6 @@ PRODUCING: Cases = {
 
 GROUPED = created("consumer-1", group__id="group")
 BY_MEMBER = {"actor": "consumer-1"}
-OTHER_MEMBER = created("consumer-2", group__id="other")
-DONE_BY_OTHER = [delivered("0", 0, "consumer-2"), processed("0", 0, actor="consumer-2")]
 HANDED = [GROUPED, *log("0", "1"), delivered("0", 0), delivered("1", 1)]
 IN_ANOTHER_GROUP = (
     created("consumer-2", group__id="works"),
@@ -360,11 +358,7 @@ CONSUMING: Cases = {
             [*HANDED, processed("0", 0, **BY_MEMBER), position(2), bookmark(0, group="other")],
             [*HANDED, processed("0", 0, **BY_MEMBER), position(1), bookmark(2, group="other")],
         ),
-        "another group did the work": (
-            [*HANDED, OTHER_MEMBER, *DONE_BY_OTHER, processed("1", 1, **BY_MEMBER), bookmark(2)],
-            # its worker is in no group
-            [*HANDED, processed("0", 0), processed("1", 1, **BY_MEMBER), bookmark(2)],
-        ),
+        **OF_TWO_GROUPS,
         "what the log had lost when it ended": (
             [*log("0", "1"), processed("1", 1), bookmark(2), end(offset=2)],
             [*log("0", "1"), processed("1", 1), bookmark(2), end(offset=2, start=1)],

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from lab_utils.ledger.events import Event
-from tests.histories import bookmark, created, delivered, offsets, placed, position, told
+from tests.histories import (
+    bookmark,
+    created,
+    delivered,
+    log,
+    offsets,
+    placed,
+    position,
+    processed,
+    told,
+)
 
 # A member that committed 2 and was to commit no other, and one that is given what is before that.
 COMMITTED = [created("consumer-1", group__id="a"), created("consumer-2", role="consumer",
@@ -62,4 +72,27 @@ LOST_COMMITS: dict[str, dict[str, tuple[list[Event], ...]]] = {
             [*COMMITTED, bookmark(2, group="a"), position(3)],
         ),
     },
+}
+
+# One group did the work for each record, and the other for the last one.
+GIVEN = [delivered("0", 0), delivered("1", 1)]
+GROUPS = [created("consumer-1", group__id="group"), created("consumer-2", group__id="other")]
+OF_OTHER = [
+    it for at in (0, 1)
+    for it in (delivered("0", at, "consumer-2"), processed("0", at, actor="consumer-2"))
+]  # fmt: skip
+WORK = processed("1", 1, actor="consumer-1")
+COPIES = [*GROUPS, *log("0", "0", "1"), *OF_OTHER, delivered("1", 2),
+          processed("1", 2, actor="consumer-1"), bookmark(3)]  # fmt: skip
+OF_TWO_GROUPS: dict[str, tuple[list[Event], ...]] = {
+    "another group did the work": (
+        [*GROUPS, *log("0", "1"), *GIVEN, *OF_OTHER[:2], WORK, bookmark(2)],
+        # its worker is in no group
+        [GROUPS[0], *log("0", "1"), *GIVEN, processed("0", 0), WORK, bookmark(2)],
+    ),
+    "another group did the work for each copy": (
+        COPIES,
+        # the group did it for one
+        [*COPIES, delivered("0", 1), processed("0", 1, actor="consumer-1")],
+    ),
 }

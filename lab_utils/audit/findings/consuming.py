@@ -78,7 +78,10 @@ GIVEN = (
     " AND (NOT it.is_known OR x.consumer_group = it.name))"
 )
 # A copy whose order was worked on at another place is no order of its own, unless each was acked.
-NOT_WORKED = f"(NOT {DONE_BY} AND worked_elsewhere < greatest(1, acked_places))"
+ELSEWHERE = (
+    "get(worked_elsewhere, CAST(array_position(transform(consumers, x -> x.name), it.name) AS INT))"
+)
+NOT_WORKED = f"(NOT {DONE_BY} AND {ELSEWHERE} < greatest(1, acked_places))"
 # Where nobody says that work was done: how far the group was given the partition.
 THEIRS = "get(filter(consumers, x -> x.name = it.name), 0)"
 FURTHEST = f"{THEIRS}.furthest[partition]"
@@ -112,10 +115,10 @@ def skipped_processing() -> Found:
     the log) that is after a readable `record`, and nobody in the group has `processed` it: at its
     offset, and with its value if one is named. Where the group's bookmark was not read, the last
     position that a member `committed` is taken for it, for what is not before the first record that
-    the group was given. If an order has several copies, only as many must be processed as were
-    acked, and at least one. If neither a member of the group nor anybody who is in no group has
-    `processed` anything of the topic, as in a transactional pipeline, the bookmark is after such a
-    record that is itself after all that the group was given of the partition.
+    the group was given. If an order has several copies, only as many must be processed by it as
+    were acked, and at least one. If neither a member of the group nor anybody who is in no group
+    has `processed` anything of the topic, as in a transactional pipeline, the bookmark is after
+    such a record that is itself after all that the group was given of the partition.
     Smallest: `log(1, 2) processed(1) committed(2)`; `log(1, 2) delivered(1) committed(2)`.
     Near miss: `log(1, 2) processed(1) committed(1)`; a position that was ahead at a crash, after
     which the bookmark was read and is not; `log(1, 1) processed(1) committed(2)`, where the program
