@@ -19,6 +19,7 @@ from tests.oracle_acts import (
     lost_commits,
     records_at,
     shown_to,
+    stood,
     told_positions,
     was_before,
     was_sent_since,
@@ -190,8 +191,8 @@ def unseen(run: Run) -> Iterator[Found]:
                 why = "resumed" if resumed else "passed"
             at = places(acks)
             yield found(
-                "unseen", topic, at[0][0] if at else None, value,
-                sorted(offset for _, offset in at), actors(members), why,
+                "unseen", topic, at[0][0] if at else None, value, sorted(it for _, it in at),
+                actors(members), why, *stood(run, them, name, given),
             )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from lab_utils.audit.facts import EXPIRY
 from lab_utils.ledger.events import Event
 from tests.oracle_facts import (
     Found,
+    Rows,
     Run,
     Transaction,
     actors,
@@ -18,6 +19,7 @@ from tests.oracle_facts import (
     of,
     order,
     place,
+    places,
     same,
     sent_offsets,
 )
@@ -63,6 +65,37 @@ def was_sent_since(run: Run, them: tuple[Any, ...]) -> bool:
         any(act.at_ns < row.at_ns < min(sends) and ends(row, act) for row in run.rows)
         for act, ends in acts
     )
+
+
+def power_cuts(run: Run, topic: str | None) -> list[int]:
+    """When power was cut, but for what was over at the first send, or after the last look."""
+    began = [row for row in run.said("sent", "acked", "delivered") if row.topic == topic]
+    said = {kind: {row.actor for row in began if row.kind == kind} for kind in ("sent", "acked")}
+    first = min(row.at_ns for row in began) if began and said["acked"] <= said["sent"] else -1
+    looks = [end.at_ns for (name, _), end in run.ends.items() if name == topic]
+    looks += [row.at_ns for row in began if row.kind == "delivered"]
+    return [
+        row.at_ns for row in run.rows
+        if row.kind == "power_cut" and row.at_ns <= max(looks, default=row.at_ns)
+        and not any(row.at_ns < it.at_ns < first and ends_power_cut(it, row) for it in run.rows)
+    ]  # fmt: skip
+
+
+def stood(run: Run, them: tuple[Any, ...], name: str, given: Rows) -> list[str]:
+    """Were there copies that no power cut took away, which a group that began later lacks?"""
+    topic, cuts = them[0], power_cuts(run, them[0])
+    theirs = run.said("assigned", "sought", "delivered", "committed")
+    began = [row.at_ns for row in theirs if row.topic == topic and run.group(row.actor) == name]
+    if not cuts or min(began) < max(cuts):
+        return []
+    acks = same(run.said("acked"), them)
+    held = run.kept(same(run.kind("log", "record", "visible"), them))
+    kept = 0
+    for at in set(places(held)):
+        acked = [row.at_ns for row in acks if place(row)[1:] == at]
+        found = [row.at_ns for row in held if place(row)[1:] == at]
+        kept += bool(acked) and max(acked) < min(cuts) and max(found) > max(cuts)
+    return ["stood"] if len(places(given)) + len(acks) - kept < run.can_be_given(them) else []
 
 
 def was_before(ack: Event, end: Event) -> bool:

@@ -183,6 +183,8 @@ UNMARKED: Final = ("hanging-transaction", "torn-transaction", "aborted-read")
 
 # Findings about what a group was not given, and when a log that lost its end explains them.
 OF_GROUPS: Final = (("unseen", None), ("skipped-processing", "sent past"))
+# What no power cut took away: it was sent when all were over, or it stood in the log all the time.
+SPARED: Final = {"unseen": "stood"}
 LOSING: Final = (*((name, None) for name in (*CUT_OFF, *UNMARKED)), *OF_GROUPS[1:])
 
 STILL_TO_COME: Final = (
@@ -292,7 +294,10 @@ EXEMPTIONS: Final = (
         when="past the end",
     ),
     *(
-        Exemption(name, holds, setting, reason, source, when=when, unless="sent since")
+        Exemption(
+            name, holds, setting, reason, source,
+            when=when, unless=SPARED.get(name, "sent since"),
+        )
         for holds, setting, reason, source in (
             (lambda given: given["replicas"] == "1" and _loses_power(given), "replicas",
              "The only replica lost its power, and with it what was in its page cache.",

@@ -93,6 +93,7 @@ def orders(events: DataFrame, survey: Survey) -> DataFrame:
     sends, acks, reports, declined, refusals, deliveries, gone   how many events
     copies, visible          at how many places it is stored, and visible to read_committed
     kept, kept_visible       the same, of those that the log has not lost at its beginning
+    stood                    at how many places of its acks no power cut took it away
     late                     is more than 0 if an error was reported when the log had been read
     lost                     how many acks are not covered by a copy, where the log was drained
                              after them, or beyond their offset
@@ -149,6 +150,7 @@ def _by_partition(copies: DataFrame, survey: Survey) -> DataFrame:
         "count_if(is_visible) AS visible",
         f"count_if(is_stored AND {KEPT}) AS kept",
         f"count_if(is_visible AND {KEPT}) AS kept_visible",
+        f"count_if({STOOD}) AS stood",
         "count_if(reported_at_ns >= array_min(map_values(read_at_ns))) AS late",
         f"sum({BEFORE_THE_END}) - count_if(is_stored) AS uncovered",
         "any_value(array_contains(drained, partition)) AS is_drained",
@@ -268,11 +270,11 @@ COUNTED: Final = (
     "sends", "acks", "reports", "declined", "refusals", "deliveries", "gone", "aborted",
     "committed", "in_transactions", "asked",
 )  # fmt: skip
-STORED: Final = ("copies", "visible", "kept", "kept_visible", "late")
+STORED: Final = ("copies", "visible", "kept", "kept_visible", "stood", "late")
 FIRST: Final = ("sent_at_ns", "first_send", "asked_at_ns")
 OF_TOPIC: Final = (
     "all_drained", "is_transactional", "is_compacted", "tells_visible", "settled", "read_committed",
-    "read_at_ns", "stable_from", "restored_at_ns", "consumers",
+    "read_at_ns", "stable_from", "restored_at_ns", "last_cut_ns", "consumers",
 )  # fmt: skip
 # May an order without an ack or a copy have been stored, and compacted since?
 MAY_BE_COMPACTED: Final = (
@@ -281,6 +283,10 @@ MAY_BE_COMPACTED: Final = (
 )
 # Of a copy that was found in the log: does the log still begin before it?
 KEPT: Final = "offset >= coalesce(starts[partition], 0)"
+# Of a copy: was it acked before the first power cut, and found there after the last one?
+STOOD: Final = (
+    f"is_stored AND {KEPT} AND array_max(acked_at_ns) < first_cut_ns AND found_at_ns > last_cut_ns"
+)
 # Of a copy: does a read_committed reader that came to the end of the log, behind it, pass it over?
 HIDDEN: Final = (
     f"is_stored AND NOT is_visible AND NOT superseded AND {KEPT}"
@@ -336,6 +342,7 @@ def _copies(events: DataFrame, survey: Survey) -> DataFrame:
         "count_if(kind = 'sent' AND asked_at_ns IS NOT NULL) AS asked",
         "bool_or(kind IN ('record', 'visible')) AS is_stored",
         "bool_or(kind = 'visible') AS is_visible",
+        "max(if(kind IN ('record', 'visible'), at_ns, NULL)) AS found_at_ns",
         "collect_set(if(source = 'client', struct(kind, actor, error), NULL)) AS said",
         f"collect_set(if({given}, struct(partition, offset, actor, at_ns, consumer_group,"
         " kind), NULL)) AS given",

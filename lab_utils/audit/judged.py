@@ -42,7 +42,7 @@ from lab_utils.audit.kept_plans import ANEW, Plans
 from lab_utils.audit.prefilter import prefiltering
 from lab_utils.audit.session import is_large, kept_plans
 from lab_utils.audit.survey import PLACINGS, UNKNOWN_GROUP, Survey, survey
-from lab_utils.ledger.acts import ANY, Acts, at_once, held, none_was_left
+from lab_utils.ledger.acts import ANY, Acts, at_once, held, in_time, none_was_left
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import write_ledger
 from lab_utils.ledger.topics import TopicFacts
@@ -524,22 +524,15 @@ def _of_topic(found: Mapping[str, Any], seen: Survey) -> dict[str, str]:
     """The settings of a finding's topic, how many brokers lost power, what was administered.
 
     Only what was done before anybody last looked explains what they saw, and was not over when it
-    was first sent to. A group whose positions are deleted begins anew: that is over at once.
+    was first sent to.
     """
     run, name = found["run"], found["topic"]
     topic = _topic(found, seen)
-    until = _last_look(topic, is_of_log=found["finding"] in LOST)
+    until = topic.last_look(is_of_log=found["finding"] in LOST)
     until = ANY if found["finding"] == "lost-commit" else until  # The broker was asked at the end.
     # A transaction that hangs may be of before.
     first = -ANY if found["finding"] == "hanging-transaction" else topic.first_send
-    past = {
-        key: [
-            at for at in times
-            if (key[0] != "forgets" or first <= at) and at <= until
-            and not any(at < over < first for over in seen.over.get(key, ()))
-        ]
-        for key, times in seen.since.items() if key[1] == run
-    }  # fmt: skip
+    past = in_time(seen.since, seen.over, run, first, until)
     done = {
         what for (what, _, it), times in past.items() if times and it in (name, None)
     }  # fmt: skip
@@ -571,17 +564,6 @@ def _power_cuts(past: Acts, topic: TopicFacts, partition: int | None) -> dict[st
         POWER_CUT: str(max(at_once(it, cuts) for it in decided)),
         NONE_WAS_LEFT: "true" if True in left else UNKNOWN if None in left else "false",
     }
-
-
-def _last_look(topic: TopicFacts, *, is_of_log: bool) -> int:
-    """When its log was read, or if that was later its consumers were last given something of it.
-
-    What happened afterwards explains nothing that they saw; ANY if nobody looked.
-    """
-    looks = [end.at_ns for end in topic.ends.values()]
-    if not (is_of_log and looks):
-        looks += [at for given in topic.given.values() for *_, at in given.values()]
-    return max(looks, default=ANY)
 
 
 def _place(found: Mapping[str, Any]) -> tuple[Any, ...]:

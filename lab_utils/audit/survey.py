@@ -24,6 +24,7 @@ from lab_utils.ledger.acts import (
     TURNS,
     Act,
     decided,
+    in_time,
     not_refused,
     restored,
 )
@@ -76,8 +77,8 @@ TOPICS_SCHEMA: Final = (
     " ends MAP<BIGINT, BIGINT>, starts MAP<BIGINT, BIGINT>, read_at_ns MAP<BIGINT, BIGINT>,"
     " settled MAP<BIGINT, BIGINT>, read_committed MAP<BIGINT, BIGINT>, is_transactional BOOLEAN,"
     " tells_visible BOOLEAN, is_compacted BOOLEAN, stable_from MAP<BIGINT, BIGINT>,"
-    " restored_at_ns BIGINT,"
-    " consumers ARRAY<STRUCT<name: STRING, actors: ARRAY<STRING>,"
+    " restored_at_ns BIGINT, first_cut_ns BIGINT, last_cut_ns BIGINT,"
+    " consumers ARRAY<STRUCT<name: STRING, actors: ARRAY<STRING>, began_at_ns: BIGINT,"
     " first: MAP<BIGINT, BIGINT>, furthest: MAP<BIGINT, BIGINT>, resumed: MAP<BIGINT, BIGINT>,"
     " ahead: MAP<BIGINT, ARRAY<STRUCT<first: BIGINT, next: BIGINT>>>,"
     " sought: MAP<BIGINT, ARRAY<STRUCT<first: BIGINT, next: BIGINT>>>,"
@@ -230,11 +231,22 @@ class Survey:
         """One row a topic; columns as in TOPICS_SCHEMA."""
         back = restored(self.since, self.over)
         rows = [
-            _topic_row(*key, it, max((back[at] for at in (key, (key[0], None)) if at in back),
-                                     default=None))
+            _topic_row(*key, it, (
+                max((back[at] for at in (key, (key[0], None)) if at in back), default=None),
+                *self._cuts(key[0], it),
+            ))
             for key, it in self.topics.items()
         ]  # fmt: skip
         return self.table(events, rows, TOPICS_SCHEMA)
+
+    def _cuts(self, run: str, topic: TopicFacts) -> tuple[int | None, int | None]:
+        """The first and the last power cut that may explain what its consumers were not given."""
+        if not any(what == "power_cut" for what, *_ in self.since):
+            return None, None
+        until = topic.last_look(is_of_log=False)
+        done = in_time(self.since, self.over, run, topic.first_send, until)
+        times = [at for (what, *_), those in done.items() if what == "power_cut" for at in those]
+        return min(times, default=None), max(times, default=None)
 
     def table(self, events: DataFrame, rows: list[tuple[Any, ...]], schema: str) -> DataFrame:
         """A small table beside the events, of what this process knows."""
@@ -431,6 +443,7 @@ def _consume(found: Survey, row: Row) -> None:
         return
     group = found.group(row["run"], row["actor"])
     topic = found.topics[row["run"], row["topic"]]
+    topic.began[group] = min(topic.began.get(group, ANY), row["first_at_ns"])
     if row["kind"] == "committed":
         if row["partition"] is not None:
             told, latest = topic.told[group], tuple(row["latest"])
@@ -473,10 +486,11 @@ def kinds_of(found: Survey) -> Iterator[str]:
 
 
 def _topic_row(
-    run: str, topic: str | None, it: TopicFacts, restored_at_ns: int | None
+    run: str, topic: str | None, it: TopicFacts, cuts: tuple[int | None, ...]
 ) -> tuple[Any, ...]:
     consumers = [
-        (group, sorted(actors), {number: at[0] for number, at in it.given[group].items()},
+        (group, sorted(actors), it.began[group],
+         {number: at[0] for number, at in it.given[group].items()},
          {number: at[1] for number, at in it.given[group].items()},
          dict(it.resumed(group)), dict(it.ahead[group]), dict(it.sought[group]),
          sorted(it.reread[group]), None if group in it.subscribed else sorted(it.placed[group]))
@@ -502,6 +516,6 @@ def _topic_row(
         {number: end.offset for number, end in it.stable.items() if end.settled},
         {number: end.at_ns for number, end in it.stable.items() if end.read_committed},
         it.is_transactional, it.tells_visible, it.is_compacted,
-        {number: end.start for number, end in it.stable.items()}, restored_at_ns, consumers,
+        {number: end.start for number, end in it.stable.items()}, *cuts, consumers,
         bookmarks,
     )  # fmt: skip

@@ -85,6 +85,21 @@ def restored(since: Acts, over: Acts) -> dict[tuple[str, str | None], int]:
     return found
 
 
+def in_time(since: Acts, over: Acts, run: str, first: int, until: int) -> Acts:
+    """What was done in a run by `until`, and was not over when its topic was first sent to.
+
+    A group whose positions are deleted begins anew: that is over at once.
+    """
+    return {
+        key: [
+            at for at in times
+            if (key[0] != "forgets" or first <= at) and at <= until
+            and not any(at < it < first for it in over.get(key, ()))
+        ]
+        for key, times in since.items() if key[1] == run
+    }  # fmt: skip
+
+
 class Decision(NamedTuple):
     """What the controller decided about a partition; brokers are numbers as text.
 

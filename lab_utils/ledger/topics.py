@@ -59,6 +59,7 @@ class TopicFacts:
     said_by    kind -> who said events of it
     begun_at_ns  when it was first sent to, or anybody was acked or given something of it
     tells_visible  does the log say which of its records a read_committed reader is given?
+    began      group -> when anybody of it first read, was assigned, moved or committed
     given      group -> partition -> the lowest and the highest offset that was delivered to it, and
                when something last was
     committed  group -> partition -> when it first committed a position, and which
@@ -88,6 +89,7 @@ class TopicFacts:
     named: dict[str | None, dict[str, Counter[str]]] = field(default_factory=DICTS)
     was_sent_in_transactions: bool = False
     actors: dict[str, set[str]] = field(default_factory=SETS)
+    began: dict[str, int] = field(default_factory=dict)
     given: dict[str, dict[int, tuple[int, int, int]]] = field(default_factory=DICTS)
     committed: dict[str, dict[int, tuple[int, int]]] = field(default_factory=DICTS)
     ahead: dict[str, dict[int, list[tuple[int, int]]]] = field(default_factory=DICTS)
@@ -109,7 +111,18 @@ class TopicFacts:
     @property
     def first_send(self) -> int:
         """When something was first sent, or given to a consumer; -ANY if some sends are unknown."""
-        return self.begun_at_ns if self.said_by["acked"] <= self.said_by["sent"] else -ANY
+        acked, sent = (self.said_by.get(kind, set()) for kind in ("acked", "sent"))
+        return self.begun_at_ns if acked <= sent else -ANY
+
+    def last_look(self, *, is_of_log: bool) -> int:
+        """When its log was read, or if that was later its consumers were last given some of it.
+
+        What happened afterwards explains nothing that they saw; ANY if nobody looked.
+        """
+        looks = [end.at_ns for end in self.ends.values()]
+        if not (is_of_log and looks):
+            looks += [at for given in self.given.values() for *_, at in given.values()]
+        return max(looks, default=ANY)
 
     @property
     def are_idempotent(self) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.audit.judged_acts import EARLIEST, LATEST, PRODUCER, Judged
+from tests.audit.judged_acts import EARLIEST, LATEST, PRODUCER, STARTED, Judged
 from tests.histories import (
     acked,
     asked,
@@ -18,6 +18,7 @@ from tests.histories import (
     placed,
     power_cut,
     processed,
+    sent,
     told,
     topic,
 )
@@ -254,4 +255,58 @@ MOVES: Judged = {
         [*GROUP, *TWO_MOVED, delivered("0", 0), delivered("2", 2)], "unseen", "breach", None,
     ),
 }  # fmt: skip
-OF_GROUPS: Judged = {**BY_WHOM, **LOST_COMMITS, **MOVES, **PASSED_OVER, **RESUMING}
+# Two orders that stood in the log before a power cut and after it, and a group that is given one.
+ON_ONE = [PRODUCER, topic(1, replicas=1), created("consumer-1", group__id="a", **EARLIEST)]
+TWO_ACKED = [sent("1"), acked("1", 0), sent("2"), acked("2", 1)]
+GIVEN_2 = [placed("assigned"), delivered("2", 1)]
+STOOD: Judged = {
+    "passed over by a group that began when its broker was back from a power cut": (
+        [*ON_ONE, *TWO_ACKED, power_cut(), STARTED, *GIVEN_2, *log("1", "2")],
+        "unseen", "breach", None,
+    ),
+    "the same, and nobody says that it was back": (
+        [*ON_ONE, *TWO_ACKED, power_cut(), *GIVEN_2, *log("1", "2")], "unseen", "breach", None,
+    ),
+    "the same, and one has lost its power that was back before the first send": (
+        [*ON_ONE, power_cut(2), replace(STARTED, actor="broker-2"), *TWO_ACKED, power_cut(),
+         *GIVEN_2, *log("1", "2")],
+        "unseen", "breach", None,
+    ),
+    "the same, and one loses its power when everybody has looked": (
+        [*ON_ONE, *TWO_ACKED, power_cut(), *GIVEN_2, *log("1", "2"), power_cut()],
+        "unseen", "breach", None,
+    ),
+    "the same, and its group had begun before": (
+        [*ON_ONE, *TWO_ACKED, GIVEN_2[0], power_cut(), STARTED, *GIVEN_2, *log("1", "2")],
+        "unseen", "allowed", "replicas=1",
+    ),
+    "the same, and its group had committed a position before": (
+        [*ON_ONE, *TWO_ACKED, placed("committed", offset=0), power_cut(), STARTED, *GIVEN_2,
+         *log("1", "2")],
+        "unseen", "allowed", "replicas=1",
+    ),
+    "the same, and it was acked after that": (
+        [*ON_ONE, *TWO_ACKED[:1], power_cut(), STARTED, *TWO_ACKED[1:], *GIVEN_2, *log("1", "2")],
+        "unseen", "allowed", "replicas=1",
+    ),
+    "the same, and it was acked once more after that, as where it was lost and stored again": (
+        [*ON_ONE, *TWO_ACKED, power_cut(), STARTED, sent("1"), acked("1", 0), *GIVEN_2,
+         *log("1", "2")],
+        "unseen", "allowed", "replicas=1",
+    ),
+    "the same, and the log was read before": (
+        [*ON_ONE, *TWO_ACKED, *log("1", "2"), power_cut(), STARTED, *GIVEN_2],
+        "unseen", "allowed", "replicas=1",
+    ),
+    "the same, and power was cut once more when its group had begun": (
+        [*ON_ONE, *TWO_ACKED, power_cut(), STARTED, GIVEN_2[0], power_cut(), *GIVEN_2,
+         *log("1", "2")],
+        "unseen", "allowed", "replicas=1",
+    ),
+    "the same, and its topic was deleted": (
+        [*ON_ONE, *TWO_ACKED, power_cut(), STARTED, asked("DeleteTopics"), *GIVEN_2,
+         *log("1", "2")],
+        "unseen", "allowed", None,
+    ),
+}  # fmt: skip
+OF_GROUPS: Judged = {**BY_WHOM, **LOST_COMMITS, **MOVES, **PASSED_OVER, **RESUMING, **STOOD}

@@ -186,6 +186,15 @@ def producing(c: _Chance) -> list[Event]:
                 rows.append(placed(kind, offset=offset))
         return rows
 
+    def kept() -> list[Event]:
+        """Orders that stand in the log, and a group that begins before a power cut or after it."""
+        rows = [sent("1"), acked("1", 0), sent("2"), acked("2", 1), placed("assigned")]
+        cut = power_cut()
+        for act in (cut, c.choice([cut, replace(cut, kind="started")])):
+            rows.insert(c.randint(1, len(rows)), act)
+        rows += c.many(1, lambda: sent("1"), lambda: acked("1", c.offset()))
+        return [*rows, *c.many(2, lambda: delivered("2", 1)), *log(*c.choice(["12", "12", "2"]))]
+
     def compacted() -> list[Event]:
         """Orders of one key, acked at any place, and tombstones of it that may be stored or not."""
         tombstone = {"key": "a", "actor": c.producer()}
@@ -205,7 +214,7 @@ def producing(c: _Chance) -> list[Event]:
 
     return [
         *c.many(1, lambda: topic(None, 1, c.choice(["compact", "delete"]))),
-        *c.of(list, produced, produced, session, compacted),
+        *c.of(list, produced, produced, session, compacted, kept),
         *c.many(
             14,
             lambda: order("1"),

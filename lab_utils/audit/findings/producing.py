@@ -252,6 +252,15 @@ EXPECTED = (
     " if(all_drained, kept, acks)))"
 )
 SHORT = f"{GIVEN} < {EXPECTED} AND {READS_IT}"
+# How it came that it was not.
+NOT_GIVEN = (
+    f"CASE WHEN {BEGUN} AND NOT {PASSED} THEN 'late'"
+    f" WHEN {SOUGHT} OR {CHOSE} AND NOT {PASSED} THEN 'sought'"
+    f" WHEN {AHEAD} THEN 'ahead' WHEN NOT {PASSED} THEN 'not begun'"
+    f" WHEN {RESUMED} THEN 'resumed' ELSE 'passed' END"
+)
+# Is it short of one that no power cut took away, and did it begin after all of them?
+STOOD = f"it.began_at_ns > last_cut_ns AND {GIVEN} + acks - stood < {EXPECTED}"
 
 
 @finding(
@@ -268,20 +277,21 @@ def unseen() -> Found:
     `assign()`) or were given something of; every other group reads the whole topic.
     Smallest: `acked(1) delivered(2)`.
     Near miss: `acked(1) log(1)` in a run without a consumer; an order that was aborted.
-    Allowed by: the first that applies. (1) Time, if it was given records of the partition, none
-    after the order. (2) The program, if it moved a consumer (`sought`) past the order, to the end,
-    or to what the log did not have, and the next that this was given was the first after the order;
-    or anywhere but to the beginning, if the group was given nothing; or if it continued at a
-    position after the order that it had `committed`, or that a transaction had for it: its last one
-    before it was given the order's offset or a later one, not before the position. (3)
-    `auto.offset.reset=latest` or `by_duration`, unless it resumed. (4) Time, if it was given
-    nothing of the partition. (5) `enable.auto.commit=true`, as for skipped-processing. (6) A
-    `request`, not refused, to delete the topic or change positions of groups (after the first send
-    DeleteGroups or OffsetDelete; OffsetCommit or TxnOffsetCommit with `outside` in its `detail` or
-    of a client without events). (7) As for lost-write, a power cut or an unclean election.
-    Otherwise a breach; undecided if it may be gone (an unread log) or aborted, or if a client of no
-    known group `committed` there. It resumed if it first `committed` a position from the log's
-    start to the order, and was given more, no week apart. Source: Jepsen; KIP-211; KIP-1327.
+    Allowed by: the first that applies. (1) Time, if it was given some of the partition, none after
+    the order. (2) The program, if it moved a consumer (`sought`) past the order, to the end, or to
+    what the log did not have, and it was next given the first after the order; or anywhere but to
+    the beginning, if the group was given nothing; or if it continued at a position after the order
+    that it had `committed`, or that a transaction had for it: its last one before it was given the
+    order's offset or a later one, not before the position. (3) `auto.offset.reset=latest` or
+    `by_duration`, unless it resumed. (4) Time, if it was given nothing of the partition. (5)
+    `enable.auto.commit=true`, as for skipped-processing. (6) A `request`, not refused, to delete
+    the topic or change positions of groups (after the first send DeleteGroups or OffsetDelete;
+    OffsetCommit or TxnOffsetCommit with `outside` in its `detail` or of a client without events).
+    (7) As for lost-write, a power cut, unless it was acked before all, found after them, and the
+    group began later; or an unclean election. Otherwise a breach; undecided if it may be gone (an
+    unread log) or aborted, or a client of no known group `committed` there. It resumed if it first
+    `committed` a position from the log's start to the order, and was given more, no week apart.
+    Source: Jepsen; KIP-211; KIP-1327.
     """
     return Found(
         where=f"{EXPECTED} > 0 AND exists(consumers, it -> {SHORT})",
@@ -293,9 +303,6 @@ def unseen() -> Found:
             "partition": "get(acked_at, 0).partition",
             "offsets": f"array_sort({OFFSETS_OF.format('acked_at')})",
             "actor": "array_join(it.actors, ', ')",
-            "circumstances": f"array(CASE WHEN {BEGUN} AND NOT {PASSED} THEN 'late'"
-            f" WHEN {SOUGHT} OR {CHOSE} AND NOT {PASSED} THEN 'sought'"
-            f" WHEN {AHEAD} THEN 'ahead' WHEN NOT {PASSED} THEN 'not begun'"
-            f" WHEN {RESUMED} THEN 'resumed' ELSE 'passed' END)",
+            "circumstances": f"array_compact(array({NOT_GIVEN}, if({STOOD}, 'stood', NULL)))",
         },
     )
