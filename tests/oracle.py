@@ -6,7 +6,6 @@ run. The rules are grouped as the modules of lab_utils/audit are.
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
@@ -15,7 +14,9 @@ from typing import Any
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.own_errors import DECLINED, OWN_ERRORS
 from tests.oracle_acts import (
+    began_since,
     fenced_commits,
+    invisible,
     lost_commits,
     records_at,
     shown_to,
@@ -23,6 +24,7 @@ from tests.oracle_acts import (
     told_positions,
     was_before,
     was_sent_since,
+    was_told_since,
 )
 from tests.oracle_facts import (
     Found,
@@ -327,41 +329,10 @@ def inconsistent(run: Run) -> Iterator[Found]:
             why = ["holds nothing"] if run.holds_nothing(at) else []
             why += ["superseded"] if why and run.superseded(speakers[0]) else []
             why += ["acked alone"] if {row.kind for row in speakers} == {"acked"} else []
+            why += ["sent since"] * was_told_since(run, (topic, key, value), speakers)
             yield found(
                 "inconsistent-offsets", topic, partition, value, (offset,), actors(speakers), *why
             )
-
-
-def invisible(run: Run) -> Iterator[Found]:
-    over = [row.at_ns for row in run.rows if row.kind in ("finished", "raised")]
-    run = Run([row for row in run.rows if over and row.at_ns <= max(over)])
-    acks = [row for row in run.said("acked") if row.offset is not None]
-    for them in {(order(row), place(row)) for row in acks}:
-        (topic, _, value), (_, partition, offset) = them
-        before = [
-            row for row in run.rows
-            if row.source == "broker" and (row.topic, row.partition) == (topic, partition)
-        ]  # fmt: skip
-        decisions = [row for row in before if row.kind == "partition"]
-        marks = [row for row in before if row.kind == "watermark"]
-        floors = [floor(row) for row in run.rows if row.kind == "topic" and row.topic == topic]
-        if not (decisions and marks and floors):
-            continue
-        in_sync = len(re.findall("[0-9]+", decisions[-1].detail["isr"]))
-        if re.sub(r"^\D*(?=\d+$)", "", marks[-1].actor) != decisions[-1].detail["leader"]:
-            continue
-        if in_sync < floors[-1] and offset >= (marks[-1].offset or 0):
-            theirs = [row for row in acks if (order(row), place(row)) == them]
-            sends = [row.at_ns for row in same(run.said("sent"), them[0])]
-            is_after = min(sends, default=-1) > decisions[-1].at_ns
-            leaders = {row.detail["leader"] for row in decisions}
-            is_stale = marks[-1].at_ns < decisions[-1].at_ns or len(leaders) > 1
-            why = ["seen before"] if is_stale and not is_after else []
-            yield found("invisible-ack", topic, partition, value, (offset,), actors(theirs), *why)
-
-
-def floor(row: Event) -> int:
-    return min(int(row.detail.get("min.insync.replicas", 1)), int(row.detail["replicas"]))
 
 
 # Isolation.
@@ -382,6 +353,7 @@ def aborted(run: Run) -> Iterator[Found]:
             yield found(
                 "aborted-read", them[0], min(parts) if len(parts) == 1 else None, them[2],
                 sorted(offset for _, offset in at), actor, *filter(None, [why]),
+                *began_since(run, same(run.said("sent"), them), [them[0]]),
             )  # fmt: skip
 
 
@@ -431,14 +403,17 @@ def members(run: Run) -> dict[Transaction, list[tuple[Event, bool]]]:
 
 def torn(run: Run) -> Iterator[Found]:
     for transaction, records in members(run).items():
-        known = {
-            can_be_read for record, can_be_read in records
+        settled = [
+            (record.topic, can_be_read) for record, can_be_read in records
             if run.is_settled(record.topic, record.partition)
             and (can_be_read or not run.came_later(record))
-        }  # fmt: skip
-        ends = [run.told(row) for row in run.said("sent") if of(row) == transaction]
+        ]  # fmt: skip
+        known = {can_be_read for _, can_be_read in settled}
+        sends = [row for row in run.said("sent") if of(row) == transaction]
+        ends = [run.told(row) for row in sends]
+        why = began_since(run, sends, {topic for topic, _ in settled})
         if known == {True, False} or (known == {False} and ["txn_committed"] in ends):
-            yield found("torn-transaction", actor=transaction[0])
+            yield found("torn-transaction", None, None, None, None, transaction[0], *why)
 
 
 def cycles(run: Run) -> Iterator[Found]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -58,13 +59,68 @@ def was_sent_since(run: Run, them: tuple[Any, ...]) -> bool:
     sends = [row.at_ns for row in same(run.said("sent"), them)]
     if len(sends) < len(same(run.said("acked"), them)):
         return False
+    return is_over(run, them[0], sends)
+
+
+def is_over(run: Run, topic: str | None, times: list[int]) -> bool:
+    """Were there power cuts or deletions of this topic, and were all over before these times?"""
     acts = [(row, ends_power_cut) for row in run.rows if row.kind == "power_cut"] + [
-        (row, ends_deletion) for row in deletions(run, them[0])
+        (row, ends_deletion) for row in deletions(run, topic)
     ]
     return bool(acts) and all(
-        any(act.at_ns < row.at_ns < min(sends) and ends(row, act) for row in run.rows)
+        any(act.at_ns < row.at_ns < min(times, default=0) and ends(row, act) for row in run.rows)
         for act, ends in acts
     )
+
+
+def floor(row: Event) -> int:
+    return min(int(row.detail.get("min.insync.replicas", 1)), int(row.detail["replicas"]))
+
+
+def invisible(run: Run) -> Iterator[Found]:
+    over = [row.at_ns for row in run.rows if row.kind in ("finished", "raised")]
+    run = Run([row for row in run.rows if over and row.at_ns <= max(over)])
+    acks = [row for row in run.said("acked") if row.offset is not None]
+    for them in {(order(row), place(row)) for row in acks}:
+        (topic, _, value), (_, partition, offset) = them
+        before = [
+            row for row in run.rows
+            if row.source == "broker" and (row.topic, row.partition) == (topic, partition)
+        ]  # fmt: skip
+        decisions = [row for row in before if row.kind == "partition"]
+        marks = [row for row in before if row.kind == "watermark"]
+        floors = [floor(row) for row in run.rows if row.kind == "topic" and row.topic == topic]
+        if not (decisions and marks and floors):
+            continue
+        in_sync = len(re.findall("[0-9]+", decisions[-1].detail["isr"]))
+        if re.sub(r"^\D*(?=\d+$)", "", marks[-1].actor) != decisions[-1].detail["leader"]:
+            continue
+        if in_sync < floors[-1] and offset >= (marks[-1].offset or 0):
+            theirs = [row for row in acks if (order(row), place(row)) == them]
+            sends = [row.at_ns for row in same(run.said("sent"), them[0])]
+            is_after = min(sends, default=-1) > decisions[-1].at_ns
+            leaders = {row.detail["leader"] for row in decisions}
+            is_stale = marks[-1].at_ns < decisions[-1].at_ns or len(leaders) > 1
+            why = ["seen before"] if is_stale and not is_after else []
+            yield found("invisible-ack", topic, partition, value, (offset,), actors(theirs), *why)
+
+
+def was_told_since(run: Run, them: tuple[Any, ...], told: Rows) -> bool:
+    """Was an order first sent, and this told of it, when all that takes its log away was over?"""
+    sends = same(run.said("sent"), them)
+    acked = {row.actor for row in told if row.kind == "acked"}
+    times = [row.at_ns for row in sends + [row for row in told if row.kind != "acked"]]
+    return bool(sends) and acked <= {row.actor for row in sends} and is_over(run, them[0], times)
+
+
+def began_since(run: Run, sends: Rows, topics: Iterable[str | None]) -> list[str]:
+    """Did each transaction of these begin when all that takes these logs away was over?"""
+    began = [
+        [it.at_ns for it in run.said("txn_began") if of(it) == of(row) is not None]
+        for row in sends
+    ]  # fmt: skip
+    is_since = all(began) and all(is_over(run, it, [*map(min, began)]) for it in topics)
+    return ["sent since"] if is_since else []
 
 
 def power_cuts(run: Run, topic: str | None) -> list[int]:

@@ -183,7 +183,7 @@ UNMARKED: Final = ("hanging-transaction", "torn-transaction", "aborted-read")
 
 # Findings about what a group was not given, and when a log that lost its end explains them.
 OF_GROUPS: Final = (("unseen", None), ("skipped-processing", "sent past"))
-# What no power cut took away: it was sent when all were over, or it stood in the log all the time.
+# What no power cut took away: it was sent, or began, when all were over, or it always stood there.
 SPARED: Final = {"unseen": "stood"}
 LOSING: Final = (*((name, None) for name in (*CUT_OFF, *UNMARKED)), *OF_GROUPS[1:])
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from lab_utils.ledger.acts import SENDS, SINCE
 from lab_utils.ledger.events import POSITION
 from lab_utils.ledger.own_errors import DECLINED, OWN_ERRORS
 
@@ -108,6 +109,7 @@ def orders(events: DataFrame, survey: Survey) -> DataFrame:
                              is_hidden>>: not in an earlier run; is_hidden as in HIDDEN
     in_transactions, aborted, committed, asked   how many sends were in one, in one so ended, asked
     asked_at_ns              when the first commit of them was asked for
+    began_at_ns              when the first transaction began that it was sent in; 0 if one may have
     sent_at_ns, sender, transaction   of its first send
     earlier                  STRUCT<key, value, offset, acks>: what its sender, by its producer_id
                              if that is known, sent before it to the partition
@@ -271,7 +273,7 @@ COUNTED: Final = (
     "committed", "in_transactions", "asked",
 )  # fmt: skip
 STORED: Final = ("copies", "visible", "kept", "kept_visible", "stood", "late")
-FIRST: Final = ("sent_at_ns", "first_send", "asked_at_ns")
+FIRST: Final = ("sent_at_ns", "first_send", "asked_at_ns", "began_at_ns")
 OF_TOPIC: Final = (
     "all_drained", "is_transactional", "is_compacted", "tells_visible", "settled", "read_committed",
     "read_at_ns", "stable_from", "restored_at_ns", "last_cut_ns", "consumers",
@@ -313,7 +315,7 @@ def _copies(events: DataFrame, survey: Survey) -> DataFrame:
     """One row a place and order; what has no place, as a send, is one row a partition."""
     rows = _with_ends(events) if survey.has_transactions else events.selectExpr(
         "*", "CAST(NULL AS STRING) AS transaction", "CAST(NULL AS STRING) AS outcome",
-        "CAST(NULL AS BIGINT) AS asked_at_ns",
+        "CAST(NULL AS BIGINT) AS asked_at_ns", "CAST(NULL AS BIGINT) AS began_at_ns",
     )  # fmt: skip
     rows = with_groups(rows.where(OF_ORDERS), survey)
     placeless = f"kind IN ({listing(REPORTS)})"
@@ -321,7 +323,7 @@ def _copies(events: DataFrame, survey: Survey) -> DataFrame:
         *ORDER, "kind", "actor", "at_ns", "error", "transaction", "outcome", "asked_at_ns",
         f"if({placeless}, NULL, partition) AS partition",
         f"if({placeless}, NULL, offset) AS offset",
-        "consumer_group", "source", "producer_id",
+        "consumer_group", "source", "producer_id", "began_at_ns",
     )  # fmt: skip
     given = "source = 'client' AND kind = 'delivered' OR kind = 'visible'"
     return sql(
@@ -350,6 +352,7 @@ def _copies(events: DataFrame, survey: Survey) -> DataFrame:
         "min(if(kind = 'sent', at_ns, NULL)) AS sent_at_ns",
         "min(if(kind = 'sent', struct(actor, transaction, producer_id), NULL)) AS first_send",
         "min(if(kind = 'sent', asked_at_ns, NULL)) AS asked_at_ns",
+        "min(if(kind = 'sent', coalesce(began_at_ns, 0L), NULL)) AS began_at_ns",
     )
 
 
@@ -360,7 +363,7 @@ def _with_ends(events: DataFrame) -> DataFrame:
 
 
 def transactions(events: DataFrame) -> DataFrame:
-    """One row a transaction: TRANSACTION, outcome, asked_at_ns, ended_at_ns.
+    """One row a transaction: TRANSACTION, outcome, asked_at_ns, began_at_ns, ended_at_ns.
 
     outcome      txn_committed or txn_aborted, as the program was told; NULL if it was not; SEVERAL
                  if these are transactions of several producers, and not all of one end: it was told
@@ -388,6 +391,7 @@ def transactions(events: DataFrame) -> DataFrame:
         TRANSACTION,
         f"if({several}, '{SEVERAL}', max(kind) {told}) AS outcome",
         f"if({several}, 0L, min(coalesce({called}, 0L)) FILTER (WHERE {asked})) AS asked_at_ns",
+        "min(at_ns) FILTER (WHERE kind = 'txn_began') AS began_at_ns",
         f"max(at_ns) {told} AS ended_at_ns",
     )
 
@@ -526,6 +530,7 @@ def places(events: DataFrame, survey: Survey) -> DataFrame:
     holds_nothing  was the log read to its end, after this place or after it was given to somebody,
                  and nothing found at it?
     gone         ARRAY<STRUCT<key, value>>: which of these compaction may have taken away
+    heard        ARRAY<STRUCT<key, value, since>>: these; when it was sent, or given here earlier
     before, before_all  STRUCT<held, offset>: the readable place before this one, and of all of
                  what the log holds
     worked_elsewhere, acked_places  of the order that is held here: how often the work for it was
@@ -539,7 +544,7 @@ def places(events: DataFrame, survey: Survey) -> DataFrame:
     ).unionByName(polled)  # fmt: skip
     said = "struct(key, value, actor)"
     found = sql(
-        with_superseded(rows, events, survey, or_aborted=True),
+        with_superseded(_with_first_sends(rows, events, survey), events, survey, or_aborted=True),
         PLACE,
         "min(if(kind IN ('record', 'visible'), struct(key, value), NULL)) AS held",
         "collect_set(if(superseded, struct(key, value), NULL)) AS gone",
@@ -550,6 +555,8 @@ def places(events: DataFrame, survey: Survey) -> DataFrame:
         "array_sort(collect_list(if(kind = 'delivered',"
         " struct(key, value, actor, consumer_group, earlier, reads_all), NULL))) AS given",
         "min(at_ns) AS given_at_ns",
+        f"collect_set(if(kind IN ('acked', 'delivered', '{GONE}'), struct(key, value, since),"
+        " NULL)) AS heard",
     ).join(survey.topics_frame(events), ["run", "topic"], "left")
     order = "x -> struct(x.key, x.value)"
     readable = found.selectExpr(
@@ -580,6 +587,16 @@ def places(events: DataFrame, survey: Survey) -> DataFrame:
     told = readable.selectExpr("*", before.format("is_readable", "before"), *copies)
     is_there = before.format(f"held IS NOT NULL AND {KEPT}", "before_all")
     return told.selectExpr("*", is_there if survey.some_read_all else "before AS before_all")
+
+
+def _with_first_sends(rows: DataFrame, events: DataFrame, survey: Survey) -> DataFrame:
+    """Rows with since, where it decides whether what takes a log away was over by then."""
+    if not survey.is_restored:
+        return rows.selectExpr("*", "CAST(NULL AS BIGINT) AS since")
+    sends = events.where("source = 'client' AND kind = 'sent'")
+    sends = sends.select(*ORDER, "kind", "actor", "at_ns")
+    both = rows.unionByName(sends, allowMissingColumns=True).selectExpr("*", *SENDS)
+    return both.where("kind <> 'sent'").selectExpr(*rows.columns, SINCE)
 
 
 def _polls(rows: DataFrame) -> DataFrame:

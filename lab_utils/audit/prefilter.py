@@ -89,7 +89,8 @@ def _of_suspect_places(events: DataFrame, survey: Survey, keep: ExitStack) -> Da
     kept = _kept(rows, place, "at", _suspect_places(events, survey), keep)
     kept = kept.unionByName(events.where(f"({POLLS}) AND kind <> 'delivered'"))
     if not survey.has_compacted:
-        return kept
+        sends = "source = 'client' AND kind = 'sent'"
+        return kept.unionByName(events.where(sends)) if survey.is_restored else kept
     # Compaction takes away what was aborted, and what a tombstone follows that nobody saw stored.
     fates = "source = 'client' AND (kind IN ('sent', 'failed', 'unknown') OR kind LIKE 'txn%')"
     return kept.unionByName(events.where(fates))

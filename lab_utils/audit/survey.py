@@ -135,6 +135,11 @@ class Survey:
         return max(map(len, self.readings.values()), default=0) > 1
 
     @property
+    def is_restored(self) -> bool:
+        """Was all that may take a log away over, in a run or in one of its topics?"""
+        return any(it < ANY for it in restored(self.since, self.over).values())
+
+    @property
     def has_transactions(self) -> bool:
         """Was any order sent in a transaction?"""
         return IN_TRANSACTIONS in self.kinds

@@ -55,6 +55,19 @@ TURNS: Final = (
 )
 
 
+# When an order was first sent, by whom, and since when an event tells of it: NULL if who was acked
+# did not say what it sent.
+OF_ORDER: Final = "OVER (PARTITION BY run, topic, key, value)"
+SENDS: Final = (
+    f"min(if(kind = 'sent', at_ns, NULL)) {OF_ORDER} AS sent_at_ns",
+    f"collect_set(if(kind = 'sent', actor, NULL)) {OF_ORDER} AS senders",
+)
+SINCE: Final = (
+    "if(sent_at_ns IS NULL OR kind = 'acked' AND NOT array_contains(senders, actor), NULL,"
+    " least(sent_at_ns, at_ns)) AS since"
+)
+
+
 def not_refused(asked: Iterable[int], refused: Iterable[int]) -> list[int]:
     """When something was asked for, without what was refused.
 

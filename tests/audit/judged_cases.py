@@ -7,6 +7,7 @@ from dataclasses import replace
 from lab_utils.ledger.events import Event
 from tests.audit.judged_acts import MORE, OF_B, OTHER
 from tests.audit.judged_groups import OF_GROUPS
+from tests.audit.judged_since import SINCE
 from tests.histories import (
     FINISHED,
     acked,
@@ -87,7 +88,7 @@ LOST = "lost-write", "breach", None
 TWO_ACKS = [acked("1", 0, key="k"), acked("1", 1, key="k"), record("1", 0, key="k")]
 # name: (history, finding, its judgement, what allows it)
 JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
-    **MORE, **OF_GROUPS,
+    **MORE, **OF_GROUPS, **SINCE,
     "purged while it waited for its retry": (
         [PLAIN, sent("1"), failed("1", "_PURGE_QUEUE"), *log("1")],
         "phantom", "allowed", "message.timeout.ms=300000",
@@ -182,8 +183,7 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
         "poll-skip", "breach", None,
     ),
     "aborted, and only a read_committed reader was there": (
-        [STARTED, *ABORTED_1, visible("2", 2), end()],
-        "lost-write", "undecided", None,
+        [STARTED, *ABORTED_1, visible("2", 2), end()], "lost-write", "undecided", None,
     ),
     "aborted, and the reader of the log was set to read_committed": (
         [STARTED, COMMITTED, *ABORTED_1, record("2", 2), end()], "lost-write", "undecided", None,

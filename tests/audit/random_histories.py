@@ -107,6 +107,11 @@ class _Chance(Random):
             asked(self.choice(["DeleteGroups", "DeleteRecords"]), topic=None),
         ])  # fmt: skip
 
+    def over(self) -> list[Event]:
+        """A power cut that is over, or one that is not; mostly none."""
+        cut = power_cut()
+        return self.choice([[], [], *[[cut, replace(cut, kind="started")]] * 3, [cut]])
+
     def among(self, rows: list[Event], *ways: Callable[[], Event]) -> list[Event]:
         """These rows, and some of what these draw somewhere between them."""
         rows = [*rows]
@@ -166,7 +171,12 @@ def producing(c: _Chance) -> list[Event]:
         places, kept = [c.maybe(c.offset()) for _ in "123"], c.many(3, lambda: c.choice("123"))
         held = [(value, at) for value, at in zip("123", places, strict=True)
                 if at is not None and value in kept]  # fmt: skip
-        return [*map(sent, "123"), *map(acked, "123", places), *(record(*it) for it in held)]
+        return [
+            *c.over(),
+            *map(sent, "123"),
+            *map(acked, "123", places),
+            *(record(*it) for it in held),
+        ]
 
     def session() -> list[Event]:
         """One consumer, placed anew in the middle of it, with a bookmark or without.
@@ -397,6 +407,18 @@ def transactions(c: _Chance) -> list[Event]:
         rows += c.choice([both("1", 2), both("1", 2), [record("1", 2)]])
         return [*rows, stop(c.choice([4, 4, 2]), c.choice([4, 4, 2]), start=c.choice([0, 0, 2]))]
 
+    def begun() -> list[Event]:
+        """Transactions that begin before a power cut or after it, and a log that mixes their ends.
+
+        The first order is sent in one of them, or in both.
+        """
+        rows = [told("began", 1), told("began", 2), *c.many(1, lambda: sent_in(2, "5"))]
+        cut = c.choice([0, 0, 0, 1, 2])
+        rows = [*rows[:cut], *c.over(), *rows[cut:], sent_in(1, "5"), sent_in(1, "6")]
+        rows += [told(c.ending(), it, 9) for it in (1, 2)]
+        rows += [*c.choice([both("5", 0), [record("5", 0)]]), *both("6", 1)]
+        return [*rows, *c.many(1, lambda: delivered("5", 0)), stop(2, 2)]
+
     def topic_or_not() -> list[Event]:
         return [topic(None, 1, "compact")] if c.random() < 0.1 else []
 
@@ -418,7 +440,8 @@ def transactions(c: _Chance) -> list[Event]:
         return [*rows, *steps, told(c.choice(["committed", "committed", "failed"]), 1, c.offset(6))]
 
     return [
-        *c.of(list, pairs, epochs, writing, reading, working, reused, again, stopped, fenced),
+        *c.of(list, pairs, epochs, writing, reading, working, reused, again, stopped, fenced,
+              begun),
         *c.many(
             12,
             lambda: sent_in(number(), value(), actor=c.producer()),
@@ -448,6 +471,14 @@ def transactions(c: _Chance) -> list[Event]:
 def replicas(c: _Chance) -> list[Event]:
     """Decisions of a controller and watermarks, between acks."""
     isrs = ["1", "1 2", "1 2 3", "2", ""]
+
+    def sent_once() -> list[Event]:
+        """An order that may be acked, found and given where the log holds another one at last."""
+        rows = [sent("4"), *c.many(2, lambda: acked("4", c.offset(1), actor=c.producer()))]
+        rows += c.many(1, lambda: delivered("4", c.offset(1)))
+        rows.insert(c.randint(0, len(rows)), rows.pop(c.randint(0, len(rows) - 1)))
+        return [*c.over(), *rows, *c.many(1, lambda: record("4", 1), end)]
+
     return [
         *c.many(1, lambda: topic(c.maybe(c.randint(1, 3)), c.randint(1, 3))),
         *c.many(
@@ -458,6 +489,7 @@ def replicas(c: _Chance) -> list[Event]:
             lambda: watermark(c.offset()),
             lambda: FINISHED,
         ),
+        *c.of(list, sent_once),
         *log(*c.many(4, lambda: c.choice("123"))),
     ]
 

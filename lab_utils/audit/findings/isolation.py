@@ -46,6 +46,8 @@ READING: Final = {
 READINGS: Final = (
     "array_distinct(transform({0}, x -> struct(x.partition, x.offset, x.actor, x.kind)))"
 )
+# Had all power cuts ended when its transactions began, or this one did? Then none took a marker.
+BEGAN_SINCE: Final = "if(began_at_ns > restored_at_ns, 'sent since', NULL)"
 # What of an order was given although it was aborted: all, if its program was told that each time;
 # a copy that read_committed readers pass over, if they are given all that it was told is committed.
 ABORTED: Final = (
@@ -78,7 +80,8 @@ def aborted_read() -> Found:
     was committed, if it was given once, as the second copy or as nobody knows which.
     Allowed by: `isolation.level=read_uncommitted` of the consumer that was given it; the lab's own
     reader never has that. And by a power cut or `unclean.leader.election.enable=true`, as for
-    lost-write: where the log lost the marker of the abort, that of the next commit ends both.
+    lost-write: where the log lost the marker of the abort, that of the next commit ends both. No
+    power cut that was over when each of its transactions began (`txn_began`) did that.
     Source: Jepsen, G1a; KIP-966, apache/kafka#22937. A call that failed decides nothing: its
     transaction may have been committed or not.
     """
@@ -90,8 +93,8 @@ def aborted_read() -> Found:
         " || it.actor || ' was given it at offset ' || it.offset",
         about={
             **READING,
-            "circumstances": f"CASE WHEN it.kind = '{VISIBLE}' THEN array('{VISIBLE}')"
-            f" WHEN aborted = sends THEN array() ELSE array('{PASSED_OVER}') END",
+            "circumstances": f"array_compact(array(CASE WHEN it.kind = '{VISIBLE}' THEN '{VISIBLE}'"
+            f" WHEN aborted < sends THEN '{PASSED_OVER}' END, {BEGAN_SINCE}))",
         },
     )
 
@@ -122,7 +125,8 @@ def aborted_read_beside_another() -> Found:
             "partition": f"if(array_min({them}).partition = array_max({them}).partition,"
             f" array_min({them}).partition, NULL)",
             "offsets": f"array_sort(transform({them}, x -> x.offset))",
-            "circumstances": f"if(it.kind = '{VISIBLE}', array('{VISIBLE}'), array())",
+            "circumstances": f"array_compact(array(if(it.kind = '{VISIBLE}', '{VISIBLE}', NULL),"
+            f" {BEGAN_SINCE}))",
         },
     )
 
@@ -204,6 +208,7 @@ def members(events: DataFrame, survey: Survey) -> DataFrame:
         "offset >= greatest(coalesce(starts[partition], 0), coalesce(stable_from[partition], 0))"
     ).selectExpr(
         *TRANSACTION, "outcome", "topic", "partition", "offset", "at_ns AS sent_at_ns",
+        "began_at_ns", "restored_at_ns",
         "coalesce(value, 'of key ' || key, 'without a value') AS value",
         f"{seen} AS is_visible",
         # At the end that was read or after it an order was stored later.
@@ -213,12 +218,17 @@ def members(events: DataFrame, survey: Survey) -> DataFrame:
 
 
 def wholes(events: DataFrame, survey: Survey) -> DataFrame:
-    """One row a transaction: TRANSACTION, seen and unseen values, and what its program was told."""
+    """One row a transaction: TRANSACTION, seen and unseen values, and what its program was told.
+
+    Also began_at_ns, and restored_at_ns of its topics.
+    """
     known = members(events, survey).where("is_settled")
     return sql(
         known,
         TRANSACTION,
         "any_value(outcome) AS outcome",
+        "any_value(began_at_ns) AS began_at_ns",
+        "if(count_if(restored_at_ns IS NULL) = 0, max(restored_at_ns), NULL) AS restored_at_ns",
         "array_sort(collect_set(if(is_visible, value, NULL))) AS seen",
         "array_sort(collect_set(if(is_visible, NULL, value))) AS unseen",
     )
@@ -242,8 +252,9 @@ def torn_transaction() -> Found:
     not read to its end, or was compacted between its two readers; `sent(1, transaction 1)
     aborted(1) record(1)`; transactions of several producers under one name and number that did not
     all end in one way.
-    Allowed by: a power cut or `unclean.leader.election.enable=true`, as for lost-write, in any
-    topic of the run: where a log lost the marker of the commit, that of the next abort ends both.
+    Allowed by: a power cut, unless it was over when the transaction began (`txn_began`), or
+    `unclean.leader.election.enable=true`, as for lost-write, in any topic of the run: where a log
+    lost the marker of the commit, that of the next abort ends both.
     Source: Jepsen, Bufstream 0.1.0; KIP-966; measured: an EndTxn that is late by one transaction,
     with a client of transaction protocol 1.
     """
@@ -254,7 +265,11 @@ def torn_transaction() -> Found:
         " || ' of it and not '"
         " || array_join(slice(unseen, 1, 10), ', ') || '; its program was told '"
         " || coalesce(substring(outcome, 5), 'nothing')",
-        about={"topic": "NULL", "actor": "actor"},
+        about={
+            "topic": "NULL",
+            "actor": "actor",
+            "circumstances": f"array_compact(array({BEGAN_SINCE}))",
+        },
     )
 
 

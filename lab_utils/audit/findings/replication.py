@@ -29,7 +29,17 @@ OTHERS: Final = (
     "if(held IS NULL, if(holds_nothing, told, slice(told, 2, 1000)),"
     " filter(told, it -> NOT (it <=> held)))"
 )
+# Was all that is told of it here of after the end of what takes a log away?
+SENT_SINCE: Final = (
+    "if(forall(heard, x -> x.since > restored_at_ns OR NOT (struct(x.key, x.value) <=> it)),"
+    " 'sent since', NULL)"
+)
 TEXT: Final = "coalesce({0}.value, 'of key ' || {0}.key, 'without a value')"
+NOW: Final = (
+    f"CASE WHEN held IS NOT NULL THEN 'the log now holds order ' || {TEXT.format('held')}"
+    " WHEN holds_nothing THEN 'the log now holds nothing'"
+    f" ELSE 'another was given order ' || {TEXT.format('get(told, 0)')} END"
+)
 
 
 @finding(
@@ -47,8 +57,10 @@ def inconsistent_offsets() -> Found:
     Smallest: `acked(1, offset 0) record(2, offset 0)`.
     Near miss: the record at the offset is order 1; an order that was given to nobody, and acked at
     or after the end of the log, which is a lost-write alone.
-    Allowed by: as for lost-write, a power cut, a deleted topic, or `cleanup.policy=compact` if
-    nothing is there; `acks` below all, if nobody got it; `unclean.leader.election.enable=true`.
+    Allowed by: as for lost-write, a power cut or a deleted topic, unless it was first sent, and
+    first given there, when all of them were over, and who was acked has `sent` it;
+    `cleanup.policy=compact` if nothing is there; `acks` below all, if nobody got it;
+    `unclean.leader.election.enable=true`.
     Source: Jepsen; KIP-966; claims B2, C7.
     """
     of_it = "{0}({1}, x -> struct(x.key, x.value) <=> it)"
@@ -56,16 +68,11 @@ def inconsistent_offsets() -> Found:
     speakers = f"concat({', '.join(f'transform({it}, x -> x.actor)' for it in them)})"
     was_seen = " OR ".join(of_it.format("exists", told) for told in ("given", "was_held"))
     was = f"if({of_it.format('exists', 'acked')}, 'acked', 'given to ' || {{0}})"
-    now = (
-        f"CASE WHEN held IS NOT NULL THEN 'the log now holds order ' || {TEXT.format('held')}"
-        " WHEN holds_nothing THEN 'the log now holds nothing'"
-        f" ELSE 'another was given order ' || {TEXT.format('get(told, 0)')} END"
-    )
     return Found(
         where=f"size(told) > 0 AND NOT (told <=> array(held)) AND size({OTHERS}) > 0",
         each=OTHERS,
         said=f"' was ' || {was.format(joined(speakers))} || ' at offset ' || offset"
-        f" || ', where ' || {now}",
+        f" || ', where ' || {NOW}",
         about={
             "value": "it.value",
             "key": "it.key",
@@ -74,7 +81,7 @@ def inconsistent_offsets() -> Found:
             "actor": joined(speakers),
             "circumstances": "array_compact(array(if(holds_nothing, 'holds nothing', NULL),"
             " if(holds_nothing AND exists(gone, x -> x <=> it), 'superseded', NULL),"
-            f" if({was_seen}, NULL, 'acked alone')))",
+            f" if({was_seen}, NULL, 'acked alone'), {SENT_SINCE}))",
         },
     )
 
