@@ -279,6 +279,7 @@ def polls(run: Run) -> Iterator[Found]:
     """Each delivery beside the one before it, which a rebalance, seek or start makes forgotten."""
     before: dict[tuple[Any, ...], tuple[int, int | None]] = {}
     placed: dict[tuple[Any, ...], int] = {}
+    taken: dict[tuple[Any, ...], int] = {}
     started: dict[str, int] = {}
     events = run.said("delivered", "assigned", "sought", "revoked", "lost", "created")
     for row in sorted(events, key=lambda it: (it.at_ns, it.kind == "delivered", it.offset or 0)):
@@ -288,12 +289,13 @@ def polls(run: Run) -> Iterator[Found]:
                 started[row.actor] = row.at_ns
             continue
         if row.kind != "delivered" or row.offset is None:
-            placed[here] = row.at_ns
+            (taken if row.kind in ("revoked", "lost") else placed)[here] = row.at_ns
             continue
         # What it was given when it was placed it may have been given before that.
         at_ns, last = before.get(here, (0, None))
         anew = max(placed.get(here, -1), started.get(row.actor, -1))
-        last = None if at_ns <= anew else last
+        is_taken = taken.get(here, -1) > anew
+        last = None if is_taken or at_ns <= max(anew, taken.get(here, -1)) else last
         if last is not None and row.offset <= last:
             at = last, row.offset
             yield found("nonmonotonic-poll", row.topic, row.partition, row.value, at, row.actor)

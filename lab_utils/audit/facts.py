@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lab_utils.ledger.acts import SENDS, SINCE
+from lab_utils.ledger.acts import SENDS, SINCE, beside
 from lab_utils.ledger.events import POSITION
 from lab_utils.ledger.own_errors import DECLINED, OWN_ERRORS
 
@@ -59,20 +59,6 @@ RENAMED: Final = (
     f" -> if(name = 'transaction', text || ' (start ' || {START} || ')', text)), detail)"
 )
 SEVERAL: Final = "several"
-
-
-def beside(keys: str) -> str:
-    """What the same consumer was given before: an offset, NULL since it was placed, as SQL.
-
-    So it is since one of its `starts`: what a consumer that starts again is given begins at the
-    bookmark.
-    What it was given at one time, as of a coarse clock, has the sequence of its offsets; if it was
-    placed at that time, too, nobody knows which of it was given before that.
-    """
-    window = f"OVER (PARTITION BY {keys} ORDER BY at_ns, kind = 'delivered', offset)"
-    started = "array_max(filter(starts, x -> x <= at_ns))"  # greatest() leaves out what is NULL
-    placed = f"greatest({started}, max(if(kind = 'delivered', NULL, at_ns)) {window})"
-    return f"if(lag(at_ns) {window} <= {placed}, NULL, lag(offset) {window}) AS earlier"
 
 
 def listing(texts: tuple[str, ...]) -> str:

@@ -21,7 +21,6 @@ from lab_utils.audit.facts import (
     OF_ORDERS,
     OF_PLACES,
     POLLS,
-    beside,
     orders,
     places,
     sql,
@@ -29,6 +28,7 @@ from lab_utils.audit.facts import (
 )
 from lab_utils.audit.finding import Facts, Prefilter
 from lab_utils.audit.findings.producing import EXPECTED
+from lab_utils.ledger.acts import beside
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -1,4 +1,4 @@
-"""What was done to brokers and topics, as SQL and by time."""
+"""What was done to brokers, topics and consumers, as SQL and by time."""
 
 from __future__ import annotations
 
@@ -66,6 +66,25 @@ SINCE: Final = (
     "if(sent_at_ns IS NULL OR kind = 'acked' AND NOT array_contains(senders, actor), NULL,"
     " least(sent_at_ns, at_ns)) AS since"
 )
+
+
+def beside(keys: str) -> str:
+    """What the same consumer was given before: an offset, NULL since it was placed, as SQL.
+
+    So it is since one of its `starts`: what a consumer that starts again is given begins at the
+    bookmark. And so it is while the partition is taken from it: who says that and not that it was
+    assigned again may be given what had been fetched before, or does not say where it begins.
+    What it was given at one time, as of a coarse clock, has the sequence of its offsets; if it was
+    placed at that time, too, nobody knows which of it was given before that.
+    """
+    window = f"OVER (PARTITION BY {keys} ORDER BY at_ns, kind = 'delivered', offset)"
+    started = "array_max(filter(starts, x -> x <= at_ns))"  # greatest() leaves out what is NULL
+    taken = f"max(if(kind IN ('revoked', 'lost'), at_ns, NULL)) {window}"
+    given = f"greatest({started}, max(if(kind IN ('assigned', 'sought'), at_ns, NULL)) {window})"
+    return (
+        f"if(lag(at_ns) {window} <= greatest({given}, {taken}) OR {taken} > coalesce({given}, -1L),"
+        f" NULL, lag(offset) {window}) AS earlier"
+    )
 
 
 def not_refused(asked: Iterable[int], refused: Iterable[int]) -> list[int]:

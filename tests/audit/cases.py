@@ -5,10 +5,9 @@ module: finding: name: (the smallest history, its near misses)
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from lab_utils.ledger.events import Event
 from tests.audit.commit_cases import LOST_COMMITS, OF_TWO_GROUPS
+from tests.audit.poll_cases import POLLS
 from tests.audit.transaction_cases import TRANSACTIONS
 from tests.histories import (
     FINISHED,
@@ -42,12 +41,8 @@ from tests.histories import (
 )  # fmt: skip
 
 Cases = dict[str, dict[str, tuple[list[Event], ...]]]
-CONSUMER = created("consumer-1", role="consumer")
 WORKED = [delivered("0", 0), processed("0", 0)]
 TWO_KEYS = [sent("1", key="a"), sent("1", key="b")]
-UNCOMMITTED = created("consumer-1", role="consumer", isolation__level="read_uncommitted")
-# A log with an aborted record between two that are visible.
-PASSED_BY = [*log("0", "1", "2"), MARKER, visible("0", 0), visible("2", 2)]
 COMPACT = topic(None, 1, "compact")
 ONE_ABORTED = [record("0", 0), record("1", 1), MARKER, visible("1", 1)]
 
@@ -297,9 +292,9 @@ IN_ANOTHER_GROUP = (
     processed("0", 0, actor="consumer-2"),
     bookmark(1, group="works"),
 )
-TOMBSTONE = [record("0", 0), record(None, 1, key="a"), record("2", 2)]
 CONSUMING: Cases = {
     **LOST_COMMITS,
+    **POLLS,
     "duplicate-delivery": {
         "one offset twice": (
             [acked("1", 0), delivered("1", 0), delivered("1", 0)],
@@ -430,74 +425,6 @@ CONSUMING: Cases = {
             [effect("0"), effect("0")], [effect("0"), effect("0", table="refunds")],
         ),
         "a counter at two": ([effect("0", times=2)], [effect("0", times=1)]),
-    },
-    "nonmonotonic-poll": {
-        "backwards, without a seek": (
-            [delivered("1", 1), delivered("0", 0)],
-            [delivered("1", 1), placed("sought", offset=None), delivered("0", 0)],
-            # backwards
-            [delivered("1", 1), placed("sought", offset=0), delivered("0", 0)],
-        ),
-        "backwards after a rebalance": (
-            [placed("assigned"), delivered("1", 1), delivered("1", 1)],
-            [delivered("1", 1), placed("assigned"), delivered("1", 1)],
-        ),
-        "backwards, and started before": (
-            [CONSUMER, delivered("1", 1), delivered("1", 1)],
-            [CONSUMER, delivered("1", 1), CONSUMER, delivered("1", 1)],
-        ),
-        "backwards, and another started": (
-            [CONSUMER, delivered("1", 1), replace(CONSUMER, actor="consumer-2"), delivered("1", 1)],
-            [delivered("1", 1), CONSUMER, delivered("1", 1)],
-        ),
-        "two consumers have no order": (
-            [delivered("1", 1), placed("assigned", "consumer-2"), delivered("0", 0)],
-            [delivered("1", 1), delivered("0", 0, "consumer-2")],
-        ),
-    },
-    "poll-skip": {
-        "a tombstone was passed over": (
-            [*TOMBSTONE, delivered("0", 0), delivered("2", 2)],
-            [*TOMBSTONE, delivered("0", 0), delivered(None, 1, key="a"), delivered("2", 2)],
-        ),
-        "over a record that the log has lost since it was read": (
-            [*log("0", "1", "2"), delivered("0", 0), delivered("2", 2), end(offset=3, start=1)],
-            [*log("0", "1", "2"), delivered("0", 0), delivered("2", 2), end(offset=3, start=2)],
-        ),
-        "over a record, and not since it started": (
-            [*log("0", "1", "2"), CONSUMER, delivered("0", 0), delivered("2", 2)],
-            [*log("0", "1", "2"), delivered("0", 0), CONSUMER, delivered("2", 2)],
-        ),
-        "over a record": (
-            [*log("0", "1", "2"), delivered("0", 0), delivered("2", 2)],
-            [record("0", 0), record("2", 2), delivered("0", 0), delivered("2", 2)],
-            # over what was aborted, and nobody recorded a marker
-            [*log("0", "1", "2"), visible("0", 0), visible("2", 2), delivered("0", 0),
-             delivered("2", 2)],
-            # nor what is visible
-            [sent_in(1, "1"), told("aborted", 1), *log("0", "1", "2"), delivered("0", 0),
-             delivered("2", 2)],
-        ),
-        "over a record, and the log begins behind where it was": (
-            [record("2", 2), record("3", 3), end(start=2), delivered("0", 0), delivered("3", 3)],
-            [record("2", 2), record("3", 3), end(start=2), delivered("0", 0), delivered("2", 2)],
-        ),
-        "over what was aborted": (
-            [*log("0", "1", "2"), MARKER, *map(visible, "012", range(3)), delivered("0", 0),
-             delivered("2", 2)],
-            [*PASSED_BY, delivered("0", 0), delivered("2", 2)],
-        ),
-        "over what was aborted, by a read_uncommitted consumer": (
-            [UNCOMMITTED, *PASSED_BY, delivered("0", 0), delivered("2", 2)],
-            [UNCOMMITTED, *PASSED_BY, *(delivered(str(at), at) for at in range(3))],
-            # beside one, and by one that was read_committed before
-            [UNCOMMITTED, *PASSED_BY, delivered("0", 0, "consumer-2"),
-             delivered("2", 2, "consumer-2"), delivered("1", 1)],
-            [CONSUMER, UNCOMMITTED, *PASSED_BY, delivered("0", 0), delivered("2", 2)],
-            # which the log has lost since
-            [UNCOMMITTED, record("2", 2), record("3", 3), visible("3", 3), end(start=3),
-             delivered("1", 1), delivered("3", 3)],
-        ),
     },
 }  # fmt: skip
 

@@ -211,9 +211,11 @@ def nonmonotonic_poll() -> Found:
 
     Rule: two `delivered` of one consumer and partition, one after the other, and the later one's
     offset is not higher; no `assigned`, `revoked`, `lost` or `sought` of that consumer and
-    partition in between, nor at the time of the first, and no `created` of that consumer.
+    partition in between, nor at the time of the first, and no `created` of that consumer. After
+    `revoked` or `lost` nothing counts until it is `assigned`, `sought` or `created` again.
     Smallest: `delivered(2, offset 1) delivered(1, offset 0)`.
-    Near miss: the same with a seek, an assignment or a new start in between, or by two consumers.
+    Near miss: the same with a seek, an assignment or a new start in between, or by two consumers;
+    `revoked delivered(2, offset 1) delivered(1, offset 0)`.
     Allowed by: a power cut or the deletion of the topic, as for lost-write, or
     `unclean.leader.election.enable=true`: if the log of the partition was truncated, the consumer
     is reset. Undecided if nobody recorded when the consumer was assigned or moved, or if consumers
@@ -245,8 +247,8 @@ def poll_skip() -> Found:
     Rule: two `delivered` of one consumer and partition, one after the other, and a readable
     `record` between their offsets, or for a read_uncommitted consumer any; no `assigned`,
     `revoked`, `lost` or `sought` of that consumer and partition in between, nor at the time of the
-    first, and no `created` of that consumer. Each jump is one finding, and names the last order
-    that was passed over.
+    first, and no `created` of that consumer; it has the partition, as for nonmonotonic-poll. Each
+    jump is one finding, and names the last order that was passed over.
     Smallest: `log(1, 2, 3) delivered(1) delivered(3)`.
     Near miss: the same where 2 is not in the log, or was aborted and the consumer is
     read_committed: offsets may have gaps.
