@@ -149,7 +149,10 @@ def spoiled(event: Event, chance: Random) -> dict[str, Any]:
     """An event with a column, or a part of its detail, that its program got wrong or left out."""
     columns = asdict(event)
     name = chance.choice(("topic", "partition", "offset", "value", "records", "at_ns", "actor"))
-    columns[name] = chance.choice((None, "", "é", -(2**63), 2**63 - 1, 2**44, 5, True, ["x"]))
+    spoilt = chance.choice((None, "", "é", -(2**63), 2**63 - 1, 2**44, 5, True, ["x"]))
+    # Two equal events of one time would be a copy, and the whole ledger is refused.
+    is_time = name == "at_ns" and isinstance(spoilt, int)
+    columns[name] = 2**44 + event.at_ns if is_time else spoilt
     if event.detail:
         texts = (None, "", "x", "-1", "3.5", "9" * 30, "[]", '["orders-0"]', '["orders-0:x"]')
         columns["detail"] = event.detail | {chance.choice([*event.detail]): chance.choice(texts)}
