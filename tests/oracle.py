@@ -18,6 +18,7 @@ from tests.oracle_acts import (
     fenced_commits,
     invisible,
     lost_commits,
+    outlived,
     records_at,
     shown_to,
     stood,
@@ -56,6 +57,7 @@ def lost(run: Run) -> Iterator[Found]:
         topic, _, value = them
         acks = same(run.said("acked"), them)
         missing, is_deleted, is_superseded, was_read = [], True, True, False
+        is_outlived = False
         lost: Rows = []
         for (name, partition), end in run.ends.items():
             all_here = [row for row in acks if row.partition == partition]
@@ -74,11 +76,13 @@ def lost(run: Run) -> Iterator[Found]:
                 is_deleted &= len(before) >= len(here) - len(there)
                 gone = [row for row in bare if run.superseded(row)]
                 is_superseded &= len(gone) >= len(here) - len(there)
+                is_outlived |= outlived(run, gone)
                 read = places(same(run.gone, them) + run.given(them))
                 seen = sum(it[0] == partition and it not in there for it in read)
                 was_read |= len(here) - len(there) > max(0, len(bare) - seen)
         if missing:
             why = ["superseded"] if is_superseded else []
+            why += ["outlived"] if is_superseded and is_outlived else []
             why += ["deleted"] if is_deleted else []
             why += ["read"] if was_read else []
             why += ["sent since"] if was_sent_since(run, them) else []
@@ -330,6 +334,8 @@ def inconsistent(run: Run) -> Iterator[Found]:
             speakers = [row for row in here if (row.key, row.value) == (key, value)]
             why = ["holds nothing"] if run.holds_nothing(at) else []
             why += ["superseded"] if why and run.superseded(speakers[0]) else []
+            is_gone = "superseded" in why and outlived(run, speakers)
+            why += ["outlived"] if is_gone else []
             why += ["acked alone"] if {row.kind for row in speakers} == {"acked"} else []
             why += ["sent since"] * was_told_since(run, (topic, key, value), speakers)
             yield found(

@@ -105,6 +105,18 @@ def invisible(run: Run) -> Iterator[Found]:
             yield found("invisible-ack", topic, partition, value, (offset,), actors(theirs), *why)
 
 
+def outlived(run: Run, gone: Rows) -> bool:
+    """Is one of these a tombstone of which the log has an older record, and not aborted?"""
+    held = run.kept(run.kind("log", "record", "visible"))
+    return any(
+        row.value is None and row.key is not None and row.offset is not None
+        and (not run.ends_of(row) or bool(run.ends_of(row) & {"txn_committed", "no transaction"}))
+        and any((it.topic, it.partition, it.key) == (row.topic, row.partition, row.key)
+                and (it.offset or 0) < row.offset for it in held)
+        for row in gone
+    )  # fmt: skip
+
+
 def was_told_since(run: Run, them: tuple[Any, ...], told: Rows) -> bool:
     """Was an order first sent, and this told of it, when all that takes its log away was over?"""
     sends = same(run.said("sent"), them)

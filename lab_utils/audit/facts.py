@@ -12,7 +12,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lab_utils.ledger.acts import SENDS, SINCE, beside
+from lab_utils.ledger.acts import HEARD, NOT_HEARD, SENDS, SINCE, beside
+from lab_utils.ledger.copies import (
+    BEFORE_THE_END,
+    KEPT,
+    READ_AND_GONE,
+    SHOWN,
+    STOOD,
+    UNHELD,
+)
 from lab_utils.ledger.events import POSITION
 from lab_utils.ledger.own_errors import DECLINED, OWN_ERRORS
 
@@ -86,6 +94,7 @@ def orders(events: DataFrame, survey: Survey) -> DataFrame:
                              after them, or beyond their offset
     deleted                  how many of these may have been before the first offset of the log
     superseded               how many of these compaction may have taken away
+    outlived                 how many of these were tombstones, and the log has what is older
     was_read                 is it certain of one of these that somebody had been given it?
     places, acked_at         ARRAY<STRUCT<partition, offset>>: of the copies, and of the acks
     place                    where it is, if that is certain: it was sent once
@@ -111,6 +120,7 @@ def orders(events: DataFrame, survey: Survey) -> DataFrame:
         "sum(if(is_drained AND uncovered > 0, uncovered, 0)) AS lost",
         "sum(if(is_drained AND uncovered > 0, least(uncovered, below_the_start), 0)) AS deleted",
         "sum(if(is_drained AND uncovered > 0, least(uncovered, superseded), 0)) AS superseded",
+        "sum(if(is_drained AND uncovered > 0, outlived, 0)) AS outlived",
         "bool_or(is_drained AND uncovered > greatest(0, unheld - read_and_gone)) AS was_read",
         "min(if(is_drained AND uncovered > 0, partition, NULL)) AS lost_in",
         *(
@@ -131,7 +141,9 @@ def orders(events: DataFrame, survey: Survey) -> DataFrame:
 def _by_partition(copies: DataFrame, survey: Survey) -> DataFrame:
     """One row an order and partition: what adds up of its copies, and what is uncovered."""
     return sql(
-        copies.selectExpr("*", _superseded(survey, "is_stored OR acks > 0")),
+        copies.selectExpr(
+            "*", _superseded(survey, "is_stored OR acks > 0"), _outlived(survey, "is_stored")
+        ),
         [*ORDER, "partition"],
         *(f"sum({name}) AS {name}" for name in COUNTED),
         "count_if(is_stored) AS copies",
@@ -144,6 +156,7 @@ def _by_partition(copies: DataFrame, survey: Survey) -> DataFrame:
         "any_value(array_contains(drained, partition)) AS is_drained",
         f"sum(if(coalesce(offset, 0) < starts[partition], {UNHELD}, 0)) AS below_the_start",
         f"sum(if(superseded, {UNHELD}, 0)) AS superseded",
+        f"sum(if(superseded AND outlived, {UNHELD}, 0)) AS outlived",
         f"sum({UNHELD}) AS unheld",
         f"count_if({READ_AND_GONE}) AS read_and_gone",
         f"min_by(offset, offset, {LISTED}) FILTER (WHERE is_stored) AS stored_at",
@@ -176,22 +189,37 @@ def _superseded(survey: Survey, is_record: str, *, or_aborted: bool = True) -> s
     )
 
 
+def _outlived(survey: Survey, is_record: str) -> str:
+    """Was this a tombstone, and is an older record of its key still there?
+
+    Compaction takes the older one away first. So it did not take this one, or it came between what
+    a reader found and what it read next.
+    """
+    if not survey.has_compacted:
+        return "false AS outlived"
+    window = "OVER (PARTITION BY run, topic, partition, key)"
+    oldest = f"min(if(({is_record}) AND {KEPT}, offset, NULL)) {window}"
+    is_tombstone = "key IS NOT NULL AND value IS NULL AND NOT may_be_aborted"
+    return f"coalesce({is_tombstone} AND offset > {oldest}, false) AS outlived"
+
+
 def with_superseded(
     rows: DataFrame, events: DataFrame, survey: Survey, *, or_aborted: bool
 ) -> DataFrame:
     """Events about an order, with superseded: has a later record taken its key at this place?
 
     Compaction may take such a record away between two readers of the log. With or_aborted, may it
-    have taken it away for any reason, as that it was aborted?
+    have taken it away for any reason, as that it was aborted? And with outlived, as above.
     """
     if not survey.has_compacted:
-        return rows.selectExpr("*", "false AS superseded")
-    policies = survey.topics_frame(events).select("run", "topic", "is_compacted")
+        return rows.selectExpr("*", "false AS superseded", "false AS outlived")
+    policies = survey.topics_frame(events).select("run", "topic", "is_compacted", "starts")
     known = _with_fates(rows, events, survey).join(policies, ["run", "topic"], "left")
     is_record = "kind IN ('acked', 'record', 'visible')"
     gone = _superseded(survey, is_record, or_aborted=or_aborted)
-    return known.selectExpr("*", gone).drop(
-        "is_aborted", "may_be_aborted", "has_tombstone", "is_compacted"
+    outlived = _outlived(survey, "kind IN ('record', 'visible')")
+    return known.selectExpr("*", gone, outlived).drop(
+        "is_aborted", "may_be_aborted", "has_tombstone", "is_compacted", "starts"
     )
 
 
@@ -268,32 +296,6 @@ OF_TOPIC: Final = (
 MAY_BE_COMPACTED: Final = (
     "is_compacted AND (key IS NULL OR value IS NULL OR sum(copies + acks + if(value IS NULL, sends,"
     " 0)) OVER (PARTITION BY run, topic, key) > 0)"
-)
-# Of a copy that was found in the log: does the log still begin before it?
-KEPT: Final = "offset >= coalesce(starts[partition], 0)"
-# Of a copy: was it acked before the first power cut, and found there after the last one?
-STOOD: Final = (
-    f"is_stored AND {KEPT} AND array_max(acked_at_ns) < first_cut_ns AND found_at_ns > last_cut_ns"
-)
-# Of a copy: does a read_committed reader that came to the end of the log, behind it, pass it over?
-HIDDEN: Final = (
-    f"is_stored AND NOT is_visible AND NOT superseded AND {KEPT}"
-    " AND offset >= coalesce(stable_from[partition], 0)"
-    " AND coalesce(offset < settled[partition], false)"
-)
-SHOWN: Final = (
-    "transform(given, x -> struct(x.partition, x.offset, x.actor, x.at_ns, x.consumer_group,"
-    f" x.kind, {HIDDEN} AS is_hidden))"
-)
-# The acks of a place that no copy is there for.
-UNHELD: Final = "greatest(acks - if(is_stored, 1, 0), 0)"
-# Was it given to somebody from a place where the log does not hold it any more?
-READ_AND_GONE: Final = f"(deliveries > 0 AND ({KEPT} OR acks > 0) OR gone > 0) AND NOT is_stored"
-# Of the acks of a copy, those that the reader of the log must have found: what was acked later, or
-# by a coarse clock at the same time, may have been stored later.
-BEFORE_THE_END: Final = (
-    "if(coalesce(offset < ends[partition], false), acks,"
-    " size(filter(acked_at_ns, x -> x < read_at_ns[partition])))"
 )
 
 
@@ -511,11 +513,11 @@ def places(events: DataFrame, survey: Survey) -> DataFrame:
                  after which offset since the consumer was placed, and is it read_uncommitted?
     worked       ARRAY<STRUCT<key, value, actor>>: each time the work was done
     was_held     ARRAY<STRUCT<key, value, actor>>: what a reader found here, and not later
-    told         ARRAY<STRUCT<key, value>>: the different orders that were acked or given here, or
-                 found
+    told         ARRAY<STRUCT<key, value>>: the different orders acked, given or found here
     holds_nothing  was the log read to its end, after this place or after it was given to somebody,
                  and nothing found at it?
     gone         ARRAY<STRUCT<key, value>>: which of these compaction may have taken away
+    outlived     the same: which of these are tombstones, and the log has what is older
     heard        ARRAY<STRUCT<key, value, since>>: these; when it was sent, or given here earlier
     before, before_all  STRUCT<held, offset>: the readable place before this one, and of all of
                  what the log holds
@@ -534,6 +536,7 @@ def places(events: DataFrame, survey: Survey) -> DataFrame:
         PLACE,
         "min(if(kind IN ('record', 'visible'), struct(key, value), NULL)) AS held",
         "collect_set(if(superseded, struct(key, value), NULL)) AS gone",
+        "collect_set(if(superseded AND outlived, struct(key, value), NULL)) AS outlived",
         "bool_or(kind = 'visible') AS is_visible",
         f"collect_list(if(kind = 'acked', {said}, NULL)) AS acked",
         f"array_sort(collect_list(if(kind = 'processed', {said}, NULL))) AS worked",
@@ -541,8 +544,7 @@ def places(events: DataFrame, survey: Survey) -> DataFrame:
         "array_sort(collect_list(if(kind = 'delivered',"
         " struct(key, value, actor, consumer_group, earlier, reads_all), NULL))) AS given",
         "min(at_ns) AS given_at_ns",
-        f"collect_set(if(kind IN ('acked', 'delivered', '{GONE}'), struct(key, value, since),"
-        " NULL)) AS heard",
+        HEARD if survey.is_restored else NOT_HEARD,
     ).join(survey.topics_frame(events), ["run", "topic"], "left")
     order = "x -> struct(x.key, x.value)"
     readable = found.selectExpr(

@@ -21,6 +21,7 @@ from lab_utils.audit.contracts import (
     FLUSHED,
     NONE_WAS_LEFT,
     OF_GROUPS,
+    OUTLIVED,
     POSITIONS_CHANGED,
     POWER_CUT,
     RECORDS_DELETED,
@@ -145,6 +146,10 @@ HALF_READ: Final = (
 UNLIKE: Final = (
     "In this topic each {named} has a {column}, and no {nameless} has one: nobody can say which of "
     "them are about one order. Record its key and value in each event of an order, or no key."
+)
+READ_MEANWHILE: Final = (
+    "The log has an older record of the key of this tombstone, and compaction takes that first: it "
+    "may have come while the log was read. Read it once more, from its beginning."
 )
 NO_ELR: Final = (
     "Each replica in sync lost its power, and nobody recorded whether another one was eligible to "
@@ -284,6 +289,8 @@ def _lacking(found: Mapping[str, Any], seen: Survey) -> str | None:
     """What the ledger lacks to call a finding a breach; None if it lacks nothing."""
     if UNRECORDED in (found["circumstances"] or ()):
         return UNSENT
+    if OUTLIVED in (found["circumstances"] or ()):
+        return READ_MEANWHILE
     if STALE in (found["circumstances"] or ()):
         return LAST_SEEN_BEFORE
     if found["finding"] in SINCE_PLACED and not seen.says(found["run"], found["actor"], PLACINGS):

@@ -66,6 +66,12 @@ SINCE: Final = (
     "if(sent_at_ns IS NULL OR kind = 'acked' AND NOT array_contains(senders, actor), NULL,"
     " least(sent_at_ns, at_ns)) AS since"
 )
+# What is told of a place, each with that; where nothing was over it decides nothing.
+HEARD: Final = (
+    "collect_set(if(kind IN ('record', 'visible', 'processed'), NULL, struct(key, value, since)))"
+    " AS heard"
+)
+NOT_HEARD: Final = "CAST(NULL AS ARRAY<STRUCT<key: STRING, value: STRING, since: BIGINT>>) AS heard"
 
 
 def beside(keys: str) -> str:

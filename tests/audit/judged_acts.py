@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lab_utils.ledger.events import Event
+from tests.audit.judged_compacted import OUTLIVED
 from tests.histories import (
     FINISHED,
     acked,
@@ -594,4 +595,6 @@ UNTOLD: Judged = {
         "unseen", "undecided", None,
     ),
 }  # fmt: skip
-MORE: Judged = {**READ, **ACTS, **CHANGED, **REPLICATED, **SETTINGS, **UNLIKE, **UNTOLD}
+MORE: Judged = {
+    **READ, **ACTS, **CHANGED, **OUTLIVED, **REPLICATED, **SETTINGS, **UNLIKE, **UNTOLD,
+}  # fmt: skip

@@ -218,6 +218,7 @@ def producing(c: _Chance) -> list[Event]:
                 lambda: failed(None, c.choice(errors), **tombstone),
                 lambda: acked(None, c.offset(), **tombstone),
             ),
+            *c.many(1, lambda: acked(None, c.offset(), **tombstone)),
             *c.many(2, lambda: record(c.choice("12"), c.offset(), key="a")),
             end(offset=4, start=c.choice([0, 0, 1])),
         ]

@@ -20,8 +20,16 @@ BUT_NOT_AS = joined(
 )
 OFTEN = "if({0} = 1, 'once', {0} || ' times')"
 HELD = f"if(copies > 0, 'the log holds it ' || {OFTEN.format('copies')}, 'it is not in the log')"
+ACKED_AT = (
+    f"if(size(acked_at) > 0, 'at offset ' || {AT_OFFSETS.format('acked_at')}, 'without an offset')"
+)
 # Was each of them sent when nothing was going on any more that takes a log away?
 SENT_SINCE = "if(sends >= acks AND sent_at_ns > restored_at_ns, 'sent since', NULL)"
+LOST_BECAUSE = (
+    "array_compact(array(if(superseded >= lost, 'superseded', NULL),"
+    " if(superseded >= lost AND outlived > 0, 'outlived', NULL),"
+    f" if(deleted >= lost, 'deleted', NULL), if(was_read, 'read', NULL), {SENT_SINCE}))"
+)
 UNRECORDED = "nobody recorded its sends"
 
 
@@ -45,29 +53,27 @@ def lost_write() -> Found:
     are in its `isr` and `elr`, undecided without `elr`; no power cut if `flush.messages=1`;
     `unclean.leader.election.enable=true`; `cleanup.policy=compact`, if the order has no key, is not
     the last one of its key, is a tombstone, or was aborted, or if a tombstone of its key was sent
-    that may be stored where nobody knows; a log that now begins after the order, if somebody asked
-    for DeleteRecords or its settings may expire what it holds; a `request` on the wire to delete
-    the topic (DeleteTopics) that the broker did not refuse. No power cut or deletion takes an order
-    that was sent when all of them were over. Otherwise it is a breach.
+    that may be stored where nobody knows (undecided for a tombstone, if the log still has an older
+    record of its key: compaction takes that first); a log that now begins after the order, if
+    somebody asked for DeleteRecords or its settings may expire what it holds; a `request` on the
+    wire to delete the topic (DeleteTopics) that the broker did not refuse. No power cut or deletion
+    takes an order that was sent when all of them were over. Otherwise it is a breach.
     Source: Kafka design, replication. Jepsen's rule needs a consumer that read past the offset;
     here the drained log decides. An idempotent producer can lose its first batch and report a
     success without an offset: a breach (KAFKA-15591, measured; Kafka 4.5 fixes it for a partition
     that never held a record).
     """
-    at = AT_OFFSETS.format("acked_at")
-    where = f"if(size(acked_at) > 0, 'at offset ' || {at}, 'without an offset')"
     times = "if(acks > 1, acks || ' times ', '')"
     return Found(
         where="lost > 0",
-        said=f"' was acked ' || {times} || {where} || '; ' || {HELD}"
+        said=f"' was acked ' || {times} || {ACKED_AT} || '; ' || {HELD}"
         " || ', which was read to its end'",
         about={
             "value": "value",
             "partition": "lost_in",
             "offsets": OFFSETS_OF.format("acked_at"),
             "actor": f"coalesce({names('said_of_lost', 'acked')}, {names('said', 'acked')})",
-            "circumstances": "array_compact(array(if(superseded >= lost, 'superseded', NULL),"
-            f" if(deleted >= lost, 'deleted', NULL), if(was_read, 'read', NULL), {SENT_SINCE}))",
+            "circumstances": LOST_BECAUSE,
         },
     )
 

@@ -59,8 +59,8 @@ def inconsistent_offsets() -> Found:
     or after the end of the log, which is a lost-write alone.
     Allowed by: as for lost-write, a power cut or a deleted topic, unless it was first sent, and
     first given there, when all of them were over, and who was acked has `sent` it;
-    `cleanup.policy=compact` if nothing is there; `acks` below all, if nobody got it;
-    `unclean.leader.election.enable=true`.
+    `cleanup.policy=compact` if nothing is there, as for lost-write; `acks` below all, if nobody got
+    it; `unclean.leader.election.enable=true`.
     Source: Jepsen; KIP-966; claims B2, C7.
     """
     of_it = "{0}({1}, x -> struct(x.key, x.value) <=> it)"
@@ -81,6 +81,7 @@ def inconsistent_offsets() -> Found:
             "actor": joined(speakers),
             "circumstances": "array_compact(array(if(holds_nothing, 'holds nothing', NULL),"
             " if(holds_nothing AND exists(gone, x -> x <=> it), 'superseded', NULL),"
+            " if(holds_nothing AND exists(outlived, x -> x <=> it), 'outlived', NULL),"
             f" if({was_seen}, NULL, 'acked alone'), {SENT_SINCE}))",
         },
     )
