@@ -562,19 +562,23 @@ def places(events: DataFrame, survey: Survey) -> DataFrame:
         " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
     )
     before = f"last(if({{}}, struct(held, offset), NULL), true) {window} AS {{}}"
+    told = readable.selectExpr("*", before.format("is_readable", "before"), *_other_places(survey))
+    is_there = before.format(f"held IS NOT NULL AND {KEPT}", "before_all")
+    return told.selectExpr("*", is_there if survey.some_read_all else "before AS before_all")
+
+
+def _other_places(survey: Survey) -> tuple[str, str]:
+    """As SQL, of the order that is held at a place: worked_elsewhere and acked_places."""
+    if "processed" not in survey.kinds:
+        return "array(0L) AS worked_elsewhere", "0L AS acked_places"
     same = "OVER (PARTITION BY run, topic, held)"
     groups = range(max((len(it.actors) for it in survey.topics.values()), default=0))
     counted = [f"size({it})" for it in ("worked", *(OWN_WORK.format(it) for it in groups))]
     elsewhere = ", ".join(f"sum({it}) {same} - {it}" for it in counted)
-    copies = (
+    return (
         f"array({elsewhere}) AS worked_elsewhere",
         f"count_if(exists(acked, x -> struct(x.key, x.value) <=> held)) {same} AS acked_places",
     )
-    if "processed" not in survey.kinds:
-        copies = ("array(0L) AS worked_elsewhere", "0L AS acked_places")
-    told = readable.selectExpr("*", before.format("is_readable", "before"), *copies)
-    is_there = before.format(f"held IS NOT NULL AND {KEPT}", "before_all")
-    return told.selectExpr("*", is_there if survey.some_read_all else "before AS before_all")
 
 
 def _with_first_sends(rows: DataFrame, events: DataFrame, survey: Survey) -> DataFrame:

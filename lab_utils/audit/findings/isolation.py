@@ -1,9 +1,8 @@
 """Isolation: what readers were given of transactions, and what their programs were told.
 
 A transaction is named by its producer and its number, and by the start of a producer that was
-started again (Survey.by_start). A call that failed decides nothing: its transaction may have been
-committed or not. Nor is anything known of one that was both committed and aborted, or begun twice
-and not ended twice: these are transactions of several producers.
+started again (Survey.by_start). A call that failed decides nothing. Nor is anything known of one
+that was both committed and aborted, or begun twice and not ended twice: several producers have it.
 """
 
 from __future__ import annotations
