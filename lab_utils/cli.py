@@ -150,21 +150,22 @@ def _prepare(kafka: str = CURRENT) -> None:
         make_class_archive(lambda text: status.update(str(text)))
 
 
-@main.command()
-def down() -> None:
+@main.command("down")
+def down_command() -> None:
     """End every process of the lab that uses this state folder, and say which; JupyterLab stays.
 
     What killed kernels left in the database of LAB_DATABASE is dropped.
     """
-    from lab_utils import jupyter, processes, single_server
+    from lab_utils import jupyter, processes
     from lab_utils.clients.sinks import remove_left
     from lab_utils.folders import state_folder
+    from lab_utils.machine.down import down
 
     if left := jupyter.kernels_left():  # first: one that goes on would start a stage again
         processes.end(left)
         pids = ", ".join(str(kernel.pid) for kernel in left)
         click.echo(f"Ended of a ./lab up that was killed: kernel {pids}.")
-    single_server.down(click.echo)
+    down(click.echo)
     if serving := ", ".join(map(str, jupyter.running())):
         click.echo(f"./lab up still runs (pid {serving}): Ctrl-C where it was started ends it.")
     else:

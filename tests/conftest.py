@@ -210,7 +210,7 @@ def pytest_sessionfinish() -> None:
     if not any(Path(os.environ["LAB_STATE"]).glob("s*")):  # Neither stages nor spark.
         return
     from lab_utils.audit import session, spark_server
-    from lab_utils.single_server import down
+    from lab_utils.machine.down import down
 
     session.stop_session()
     spark_server.stop()

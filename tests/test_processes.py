@@ -29,6 +29,7 @@ from lab_utils import jupyter, processes, single_server, waiting
 from lab_utils.errors import SetupError, StageError
 from lab_utils.folders import state_folder
 from lab_utils.machine.broker import answers
+from lab_utils.machine.down import down
 from lab_utils.machine.guardian import Guardian
 from lab_utils.waiting import ProcessorShare, wait_until
 from tests.busy import busy_processor, comes_last
@@ -235,11 +236,11 @@ def test_down_ends_a_kernel_that_is_stopped(
     up.kill()
     up.wait()
     wait_until(lambda: not jupyter.running(), "JupyterLab to end", timeout_s=60)
-    down = [sys.executable, "-m", "lab_utils.cli", "down"]
+    command = [sys.executable, "-m", "lab_utils.cli", "down"]
 
-    assert f"Ended of a ./lab up that was killed: kernel {kernel.pid}." in call(down).stdout
+    assert f"Ended of a ./lab up that was killed: kernel {kernel.pid}." in call(command).stdout
     assert not processes.is_running(kernel)
-    assert "kernel" not in call(down).stdout
+    assert "kernel" not in call(command).stdout
 
 
 @pytest.mark.kafka  # it takes seconds
@@ -471,7 +472,7 @@ def test_a_start_while_everything_is_ended(state: Path) -> None:
             path.touch()
 
     write()
-    ending = Thread(target=single_server.down)
+    ending = Thread(target=down)
     ending.start()
     wait_until(
         lambda: not all(path.exists() for path in written), "the end", timeout_s=60, every_s=0
@@ -494,11 +495,11 @@ def test_a_folder_that_stays_is_named(
         folder.mkdir(parents=True)
     holds = f"import fcntl; it = open({str(used / 'lock')!r}, 'w'); fcntl.flock(it, fcntl.LOCK_EX)"
     holder = start(f"{holds}\n{WAITS}")
-    monkeypatch.setattr(single_server, "LOCKED_S", 0.1)
+    monkeypatch.setattr("lab_utils.machine.down.LOCKED_S", 0.1)
     server = start(CLEANS_UP, processes.STAGE_SERVER, free)
     said: list[str] = []
     with pytest.raises(StageError) as raised:
-        single_server.down(said.append)
+        down(said.append)
 
     assert (0, [f"Ended of stage 05: stage server {server.pid}."]) == (server.wait(), said)
     assert f"{used} is in use by a process that cannot be seen from here" in str(raised.value)

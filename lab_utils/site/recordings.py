@@ -121,7 +121,7 @@ def record(say: Say) -> None:
 def own_state() -> Iterator[None]:
     """A state folder for these runs alone, so that no learner's run is among them."""
     from lab_utils.audit.session import stop_session
-    from lab_utils.single_server import down
+    from lab_utils.machine.down import down
 
     before = os.environ.get(STATE)
     with tempfile.TemporaryDirectory(prefix="lab-record-", ignore_cleanup_errors=True) as state:

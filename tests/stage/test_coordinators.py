@@ -11,7 +11,7 @@ from lab_utils.clients.live_run import LiveRun
 from lab_utils.clients.reader import HonestReader
 from lab_utils.clients.workload import carry_out
 from lab_utils.experiment import Experiment
-from lab_utils.single_server import down
+from lab_utils.machine.down import down
 from lab_utils.stage.client import Stage, join
 
 pytestmark = pytest.mark.kafka

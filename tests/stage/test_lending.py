@@ -13,8 +13,9 @@ import pytest
 
 from lab_utils import processes
 from lab_utils.folders import stage_folder
+from lab_utils.machine.down import down
 from lab_utils.proxy.faults import drop_response
-from lab_utils.single_server import down, is_served
+from lab_utils.single_server import is_served
 from lab_utils.stage import client
 from lab_utils.stage.client import Stage
 from lab_utils.stage.lending import Lending, left_in

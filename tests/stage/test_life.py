@@ -27,7 +27,7 @@ from lab_utils.errors import LabWarning, StageError
 from lab_utils.experiment import Experiment
 from lab_utils.folders import stage_folder
 from lab_utils.machine.broker import answers
-from lab_utils.single_server import down
+from lab_utils.machine.down import down
 from lab_utils.stage.client import Stage, join
 from lab_utils.waiting import wait_until
 from tests.called import call

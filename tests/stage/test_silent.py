@@ -16,7 +16,7 @@ from lab_utils.clients.reader import HonestReader
 from lab_utils.clients.workload import carry_out
 from lab_utils.errors import StageError
 from lab_utils.experiment import Experiment
-from lab_utils.single_server import down
+from lab_utils.machine.down import down
 from lab_utils.stage.client import Stage, join
 from lab_utils.waiting import wait_until
 
