@@ -55,7 +55,7 @@ SILENCE_S: Final = 60
 SIGN_S: Final = 5
 PROCESSING: Final = b"HTTP/1.1 102 Processing\r\n\r\n"
 CONNECTIONS: Final = 100
-PIECE: Final = 256 * 1024
+PIECE: Final = 64 * 1024
 # What is answered while the brokers end: a page that asks often would be shown an error for each,
 # and one that was told the state before asks for the events then.
 AT_THE_END: Final = ("/state", "/events", "/shutdown")
@@ -102,7 +102,8 @@ class Handler(web.RequestHandler):
             raise web.HTTPError(405 if self._calls else 404)
         said = self._calls[method](self, *parts)
         if inspect.isawaitable(said):
-            said = await self._until_done(asyncio.ensure_future(said))
+            in_pieces = self._calls[method] in IN_PIECES  # nothing may be said between them
+            said = await (said if in_pieces else self._until_done(asyncio.ensure_future(said)))
         if said is not None:
             self.set_header("Content-Type", "application/json")
             self.finish(orjson.dumps(said))
@@ -245,6 +246,9 @@ async def _events(request: Handler) -> None:
     found = log.since(int(given))
     rows = ({"number": number, **as_columns(event)} for number, event in found)
     await _answer(request, b'{"seen":%d,"events":[' % log.seen, rows)
+
+
+IN_PIECES: Final = (_log, _events)
 
 
 def _shutdown(request: Handler) -> dict[str, Any]:
