@@ -150,14 +150,20 @@ def make_once(
 
 def _make_aside(path: Path, make: Callable[[Path], object]) -> None:
     prefix = f"making-{path.name}-"
-    for left in path.parent.glob(f"{prefix}*"):  # by one who was killed: nobody else makes it now
-        shutil.rmtree(left, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=prefix, dir=path.parent) as folder:
-        aside = Path(folder) / path.name
+    try:
+        _remove_begun(path, prefix)  # by one who was killed: nobody else makes it now
+        aside = Path(tempfile.mkdtemp(prefix=prefix, dir=path.parent)) / path.name
         make(aside)
         if aside.exists():
             aside.rename(path)
             _remove_unused(path)
+    finally:  # also where an interrupt came before its name was known
+        _remove_begun(path, prefix)
+
+
+def _remove_begun(path: Path, prefix: str) -> None:
+    for begun in path.parent.glob(f"{prefix}*"):
+        shutil.rmtree(begun, ignore_errors=True)
 
 
 def _remove_unused(made: Path) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -84,3 +86,18 @@ def test_a_name_that_spark_cannot_read(tmp_path: Path, monkeypatch: pytest.Monke
         SetupError, match=r"has a ':' and a '\[' .* Set LAB_STATE to a folder without"
     ):
         state_folder()
+
+
+def test_an_interrupt_leaves_nothing_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even where it came between a folder and the knowledge of its name."""
+    real = tempfile.mkdtemp
+
+    def interrupted(**place: Any) -> str:
+        real(**place)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tempfile, "mkdtemp", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        make_once(tmp_path / "spark-1.jsa", Path.touch)
+
+    assert [] == list(tmp_path.glob("making-*"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -38,7 +39,9 @@ def test_nothing_is_told_within_an_answer(monkeypatch: pytest.MonkeyPatch) -> No
         writer.write(ASKED)
         return await reader.read()
 
-    answer = asyncio.run(asked())
+    # In a thread of its own: that of the browser's tests has a loop that runs.
+    with ThreadPoolExecutor() as own:
+        answer = own.submit(asyncio.run, asked()).result()
 
     assert answer.startswith(b"HTTP/1.1 200 OK")
     assert PROCESSING not in answer
