@@ -251,6 +251,18 @@ def test_nothing_sleeps() -> None:
     assert [] == [line for line in found if not line.startswith("lab_utils/waiting.py")]
 
 
+def test_no_test_runs_a_loop_where_one_may_run() -> None:
+    """A worker of the suite that had a browser has its loop; tests.called.result_of() has its own.
+
+    Such a test passes alone, and fails behind one of a browser.
+    """
+    found = lines(r"\basyncio\.(run|Runner|new_event_loop)\b|run_until_complete", ".py")
+    # The proxy's rig has a loop for the life of a module, in a thread of its own.
+    own = ("tests/called.py", "tests/proxy/rig.py")
+
+    assert [] == [it for it in found if it.startswith("tests/") and not it.startswith(own)]
+
+
 def test_no_test_is_skipped_in_silence() -> None:
     """A test that is left out somewhere says why; none is expected to fail."""
     found = lines(r"pytest\.skip\(\)|importorskip|xfail|mark\.skip\b|skipif\((?!.*reason=)", ".py")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import resource
 import signal
@@ -31,6 +30,7 @@ from lab_utils.classroom.room import Room
 from lab_utils.classroom.seat import CLASSROOM, KEPT, Seat, take_seat
 from lab_utils.ledger.predictions import predict
 from lab_utils.waiting import wait_until
+from tests.called import result_of
 from tests.classroom.test_room import FIRST, VOTE
 
 pytestmark = pytest.mark.processes
@@ -332,8 +332,7 @@ def test_of_callers_that_are_made_up_nothing_is_kept(tmp_path: Path) -> None:
                 for each in (token, *(f"{token}{number}" for number in range(20)))
             ]
 
-    with ThreadPoolExecutor(1) as thread:  # in this one a browser's loop may run
-        seen = thread.submit(asyncio.run, ask(processes.free_port(0))).result()
+    seen = result_of(ask(processes.free_port(0)))
     assert [200, *[401] * 20] == seen
     assert ["seat 1"] == list(app.settings["of_a_seat"]._left)
 

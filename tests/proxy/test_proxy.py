@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 
 import pytest
@@ -14,6 +12,7 @@ from lab_utils.proxy import connections, links, proxy
 from lab_utils.proxy.faults import drop_request, drop_response, kill_broker
 from lab_utils.proxy.relay import OPEN_LIMIT
 from lab_utils.waiting import wait_until
+from tests.called import result_of
 from tests.proxy import wire
 from tests.proxy.rig import RUN, Rig
 
@@ -172,9 +171,7 @@ def test_links_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
             proxy.remember(link)
         return [it.caller for it in proxy._links]
 
-    # In a thread of its own: that of the browser's tests has a loop that runs.
-    with ThreadPoolExecutor() as own:
-        assert [2, 3, None] == own.submit(asyncio.run, left()).result()
+    assert [2, 3, None] == result_of(left())
 
 
 def test_drop_response_waits_for_the_answers_of_the_rest(rig: Rig) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import gc
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from uuid import UUID
@@ -20,6 +19,7 @@ from lab_utils.codec.log_files import LogEnd
 from lab_utils.machine.prepare import prepare
 from lab_utils.stage.cluster import Cluster
 from lab_utils.stage.settling import until
+from tests.called import result_of
 
 pytestmark = pytest.mark.kafka
 
@@ -81,9 +81,7 @@ async def story(folder: Path) -> list[Counter[str]]:
 def test_nothing_is_kept_of_topics_that_are_gone(state: Path) -> None:
     """Neither where their logs end, nor how far they may be read; nor, with the next run, ids."""
     state.mkdir()
-    # In a thread of its own: that of the browser's tests has a loop that runs.
-    with ThreadPoolExecutor() as own:
-        _, second, third = own.submit(asyncio.run, story(state)).result()
+    _, second, third = result_of(story(state))
 
     assert second == third
     assert 0 == third["LogEnd"]

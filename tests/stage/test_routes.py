@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +12,7 @@ from tornado.netutil import bind_sockets
 
 from lab_utils.stage import routes
 from lab_utils.stage.routes import PIECE, PROCESSING, http_server
+from tests.called import result_of
 
 ROWS = 3 * [{"batch": "x" * PIECE}]
 ASKED = (
@@ -39,9 +39,7 @@ def test_nothing_is_told_within_an_answer(monkeypatch: pytest.MonkeyPatch) -> No
         writer.write(ASKED)
         return await reader.read()
 
-    # In a thread of its own: that of the browser's tests has a loop that runs.
-    with ThreadPoolExecutor() as own:
-        answer = own.submit(asyncio.run, asked()).result()
+    answer = result_of(asked())
 
     assert answer.startswith(b"HTTP/1.1 200 OK")
     assert PROCESSING not in answer
