@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from lab_utils.audit.contracts import effective
+from lab_utils.audit.contracts.defaults import effective
 from lab_utils.audit.facts import EXPIRY
 from lab_utils.ledger.events import Event
 from tests.oracle_facts import (

@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lab_utils.audit.contracts import ALIASES, DEFAULTS, ON_OR_OFF, SPELLED, effective
+from lab_utils.audit.contracts.defaults import ALIASES, DEFAULTS, ON_OR_OFF, SPELLED, effective
 from lab_utils.audit.ledgers import COLUMNS
 from lab_utils.errors import BadArgument, one_of
 

@@ -2,7 +2,7 @@
 
     events ──▶ facts (one row an order, a place, a transaction, …) ──▶ findings
 
-A finding says what happened and never whether it was allowed: that is contracts.py. It is written
+A finding says what happened and never whether it was allowed: that is in contracts. It is written
 as a function that returns SQL; the function's docstring is its section in docs/findings.md.
 """
 

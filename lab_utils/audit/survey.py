@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from lab_utils.audit.contracts import UNCLEAN, effective
+from lab_utils.audit.contracts.defaults import UNCLEAN, effective
 from lab_utils.audit.facts import POSITIONS, RENAMED, group_positions, sql
 from lab_utils.audit.kept_plans import ANEW, Plans
 from lab_utils.ledger.acts import (

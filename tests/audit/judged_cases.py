@@ -8,6 +8,7 @@ from lab_utils.ledger.events import Event
 from tests.audit.judged_acts import MORE, OF_B, OTHER
 from tests.audit.judged_groups import OF_GROUPS
 from tests.audit.judged_since import SINCE
+from tests.audit.judged_transactions import EVERYTHING, OF_TRANSACTIONS, STARTED, UNCLEAN
 from tests.histories import (
     FINISHED,
     acked,
@@ -20,7 +21,6 @@ from tests.histories import (
     end,
     failed,
     log,
-    noted,
     offsets,
     order,
     placed,
@@ -40,15 +40,10 @@ from tests.histories import (
 
 PLAIN = created("producer-1", role="producer", enable__idempotence="false")
 NO_RETRIES = created("producer-1", role="producer", retries="0")
-STARTED = created("producer-1", role="producer", transactional__id="t")
 NAMESAKES = [created("consumer-1", role="consumer", group__id=name) for name in "aba"]
 ACKS_1 = created("producer-1", role="producer", acks="1")
 ALL = created("producer-1", role="producer")
-EVERYTHING = created("reader", role="consumer", isolation__level="read_uncommitted")
 ABORTED = [sent_in(1, "1"), told("aborted", 1), written("marker", 1, 0)]
-COMMITTED = created("reader", role="consumer")
-ABORTED_1 = [sent_in(1, "1"), acked("1", 0), told("aborted", 1)]
-COMMITTED_1 = [sent_in(1, "1"), told("committed", 1), record("1", 0), stop(2, 2)]
 NO_VALUE = [ALL, sent("1"), acked(None, 0)]
 COMPACTED = [PLAIN, topic(None, 1, "compact")]
 WAS_ACKED = [sent("1"), acked("1", 0)]
@@ -61,7 +56,6 @@ NOT_GIVEN = [*log("0", "1"), delivered("1", 1), processed("1", 1), bookmark(2)]
 LATE = created("consumer-1", role="consumer", group__id="a", auto__offset__reset="earliest")
 LATEST = created("consumer-1", role="consumer", group__id="a", auto__offset__reset="latest")
 KEPT = [ALL, record("2", 2), record("3", 3), end(offset=4, start=2)]
-UNCLEAN = topic(None, unclean__leader__election__enable="true")
 AGAIN = [placed("assigned"), delivered("2", 2)]
 # Order 1 is acked, and a group was given what is before it.
 UP_TO_1 = [ALL, acked("1", 1), delivered("0", 0)]
@@ -79,7 +73,6 @@ PASSED = [LATE, acked("1", 0, key="k"), acked("2", 1, key="k"), placed("assigned
 OVER_1 = [*log("0", "1", "2"), placed("assigned"), delivered("0", 0), delivered("2", 2)]
 MANUAL = replace(LATEST, detail={**LATEST.detail, "enable.auto.commit": "false"})
 BY_AGE = replace(LATEST, detail={**LATEST.detail, "auto.offset.reset": "by_duration:PT1H"})
-NO_MARKER = [STARTED, written("batch", 0, 0), noted("CompleteCommit", 1), stop(0, 2)]
 IN_COMPACTED = [*COMPACTED, sent("1", key="k"), acked("1", 0, key="k")]
 BEFORE_ABORTED = [*IN_COMPACTED, sent_in(1, "2", key="k"), acked("2", 1, key="k"),
                   told("aborted", 1), record("2", 1, key="k"), end(offset=3)]  # fmt: skip
@@ -88,7 +81,7 @@ LOST = "lost-write", "breach", None
 TWO_ACKS = [acked("1", 0, key="k"), acked("1", 1, key="k"), record("1", 0, key="k")]
 # name: (history, finding, its judgement, what allows it)
 JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
-    **MORE, **OF_GROUPS, **SINCE,
+    **MORE, **OF_GROUPS, **SINCE, **OF_TRANSACTIONS,
     "purged while it waited for its retry": (
         [PLAIN, sent("1"), failed("1", "_PURGE_QUEUE"), *log("1")],
         "phantom", "allowed", "message.timeout.ms=300000",
@@ -130,34 +123,6 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
         [PLAIN, sent("1"), failed("1", "BufferExhaustedException"), *log("1")],
         "phantom", "breach", None,
     ),
-    "the marker was lost by a leader that lagged": (
-        [UNCLEAN, *NO_MARKER], "hanging-transaction", "allowed",
-        "unclean.leader.election.enable=true",
-    ),
-    "the marker was lost, and no leader lagged": (
-        [topic(2), *NO_MARKER], "hanging-transaction", "breach", None,
-    ),
-    "the marker was in the page caches": (
-        [topic(2), power_cut(), power_cut(2), *NO_MARKER],
-        "hanging-transaction", "allowed", "min.insync.replicas=2",
-    ),
-    "the marker of the next transaction ends two": (
-        [UNCLEAN, STARTED, EVERYTHING, *COMMITTED_1],
-        "torn-transaction", "allowed", "unclean.leader.election.enable=true",
-    ),
-    "the same, and commits what was aborted": (
-        [UNCLEAN, STARTED, EVERYTHING, *ABORTED_1, visible("1", 0)],
-        "aborted-read", "allowed", "unclean.leader.election.enable=true",
-    ),
-    "the same, and no leader lagged": (
-        [topic(2), STARTED, EVERYTHING, *ABORTED_1, visible("1", 0)],
-        "aborted-read", "breach", None,
-    ),
-    "aborted, and another topic's reader alone is given that": (
-        [STARTED, EVERYTHING, replace(record("0", 0), topic="b"), *ABORTED_1, visible("2", 2),
-         end()],
-        "lost-write", "undecided", None,
-    ),
     "passed over, where each of the replicas has it": (
         [ALL, *PASSED], "unseen", "breach", None,
     ),
@@ -181,21 +146,6 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
     "passed over by one who may be given what was aborted": (
         [STARTED, EVERYTHING, created("consumer-1", **EVERYTHING.detail), *OVER_1],
         "poll-skip", "breach", None,
-    ),
-    "aborted, and only a read_committed reader was there": (
-        [STARTED, *ABORTED_1, visible("2", 2), end()], "lost-write", "undecided", None,
-    ),
-    "aborted, and the reader of the log was set to read_committed": (
-        [STARTED, COMMITTED, *ABORTED_1, record("2", 2), end()], "lost-write", "undecided", None,
-    ),
-    "aborted, and gone from the log": (
-        [STARTED, EVERYTHING, *ABORTED_1, record("2", 2), end()], "lost-write", "breach", None,
-    ),
-    "committed, and what the reader of the log was given is not told apart": (
-        [STARTED, COMMITTED, *COMMITTED_1], "torn-transaction", "undecided", None,
-    ),
-    "committed, and no read_committed reader is given it": (
-        [STARTED, EVERYTHING, *COMMITTED_1], "torn-transaction", "breach", None,
     ),
     "acked by a program that writes down no value": (
         [*NO_VALUE, end()], "lost-write", "undecided", None,

@@ -2,16 +2,8 @@
 
 import pytest
 
-from lab_utils.audit.contracts import (
-    ALLOWED,
-    BREACH,
-    EXEMPTIONS,
-    POSITIONS_CHANGED,
-    POWER_CUT,
-    RECORDS_DELETED,
-    REQUIRED,
-    clause,
-)
+from lab_utils.audit.contracts import ALLOWED, BREACH, EXEMPTIONS, REQUIRED, clause
+from lab_utils.audit.contracts.defaults import POSITIONS_CHANGED, POWER_CUT, RECORDS_DELETED
 from lab_utils.audit.finding import RULES, Found, finding
 from lab_utils.audit.judged import judged
 from lab_utils.audit.survey import Survey

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lab_utils.audit.contracts import effective
+from lab_utils.audit.contracts.defaults import effective
 from lab_utils.audit.declared import _refuse_strangers, misspelt, read_contract
 from lab_utils.audit.report import strange
 from lab_utils.audit.session import spark

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from lab_utils.audit.command import audit_with
-from lab_utils.audit.contracts import effective
+from lab_utils.audit.contracts.defaults import effective
 from lab_utils.audit.declared import read_contract
 from lab_utils.audit.ledgers import COLUMNS
 from lab_utils.audit.session import spark
