@@ -59,20 +59,48 @@ class Commands(click.Group):
     So with what the system refuses, as to write to a disk that is full.
     """
 
+    def make_context(self, *given: Any, **options: Any) -> click.Context:
+        """Read the command line, and say its help if that is asked for."""
+        with _as_sentences():
+            return super().make_context(*given, **options)
+
     def invoke(self, context: click.Context) -> object:
         """Run the command."""
         try:
-            return super().invoke(context)
-        except LabError as error:
-            raise click.ClickException(_plain(error)) from error
-        except OSError as error:
-            if error.errno == errno.EPIPE:  # nobody reads on, as after | head
-                raise
-            what = f"{error}. Look at that file or folder, then run the command again."
-            raise click.ClickException(_plain(LabError(what))) from error
+            with _as_sentences():
+                return super().invoke(context)
         except KeyboardInterrupt:  # click's own exit code is 1, which of an audit says: a breach
             console.print("Interrupted.")
             sys.exit(128 + signal.SIGINT)
+
+
+@contextmanager
+def _as_sentences() -> Iterator[None]:
+    """Let an error of the lab or of the system end a command with a sentence."""
+    try:
+        yield
+    except LabError as error:
+        raise click.ClickException(_plain(error)) from error
+    except OSError as error:
+        if error.errno == errno.EPIPE:  # nobody reads on, as after | head
+            raise
+        what = f"{error}. Look at that file or folder, then run the command again."
+        if _drop_unprinted():
+            what = f"the output cannot be written: {error.strerror}. Send it where there is room."
+        raise click.ClickException(_plain(LabError(what))) from error
+
+
+def _drop_unprinted() -> bool:
+    """Drop what was printed and the output did not take; was there any?
+
+    Python would try again as it ends, fail again, and exit with 120.
+    """
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
+    return False
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -400,6 +428,7 @@ def audit_command(paths: tuple[str, ...], contract: Path | None, out: Path | Non
             with suppress(SystemExit):  # rich's, where nobody reads on, as after | head
                 _print_report(report, out)
         except OSError as error:
+            _drop_unprinted()
             where = f"It is in {out}." if out else "--out DIR keeps it."
             raise LabError(f"the report cannot be printed: {error.strerror}. {where}") from None
 

@@ -22,6 +22,8 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # How these tests were started is not how those of the front door start theirs.
 os.environ.pop("LAB_INSTALL", None)
+# Where a learner's Python holds back what it prints, so does that of each test.
+os.environ.pop("PYTHONUNBUFFERED", None)
 
 # jsonschema, which nbformat loads, would build the grammar of international addresses: two seconds
 # of processor time for a format that no notebook has.

@@ -278,6 +278,18 @@ def test_what_the_system_refuses_is_a_sentence(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("arguments", [["--help"], ["doctor", "--help"]], ids=" ".join)
+def test_an_output_that_takes_nothing(arguments: list[str]) -> None:
+    """A full disk is named, and not met again as Python ends, which then exits with 120."""
+    with Path("/dev/full").open("wb") as full:
+        command = [sys.executable, "-m", "lab_utils.cli", *arguments]
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+
+    assert 1 == ended.returncode
+    said = "the output cannot be written: No space left on device. Send it where there is room."
+    assert f"Error: {said}\n" == ended.stderr
+
+
 @pytest.mark.kafka
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_what_is_being_prepared_goes(tmp_path: Path, number: signal.Signals) -> None:
