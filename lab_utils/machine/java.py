@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
@@ -28,6 +29,12 @@ FIX: Final = (
 # So Java can name any file, which it cannot in the locale C, and the system's errors, which are
 # read, are in English.
 LOCALE: Final = {"LC_ALL": "C.UTF-8"}
+# So many open files are enough for a broker and for Spark.
+OPEN_FILES: Final = 1024
+FEW_FILES: Final = (
+    "Programs may open too few files here; start the lab in a shell in which `ulimit -n` says "
+    f"{OPEN_FILES} or more. "
+)
 # Options for every JVM of this user. A second collector beside the lab's own, a small heap or an
 # agent that is not there, and none starts.
 OPTIONS: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
@@ -156,11 +163,13 @@ def why(said: str, otherwise: str) -> str:
         "Could not reserve enough space": "This machine has no memory left for it; end some "
         "programs, or run ./lab down. ",
         "No space left on device": "The disk is full; make room, then start it again. ",
-        "Too many open files": "Programs may open too few here; start the lab in a shell in which "
-        "`ulimit -n` says 1024 or more. ",
+        "Too many open files": FEW_FILES,
         "Permission denied": "It may not write to its data folder. ",
         "AccessDenied": "It may not write to its data folder. ",
     }
+    # A JVM that can open nothing more may name the file, and not why.
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[1]  # it takes as many as it may have
+    otherwise = FEW_FILES if 0 <= allowed < OPEN_FILES else otherwise
     return next((fix for cause, fix in causes.items() if cause in said), otherwise)
 
 

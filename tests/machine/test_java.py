@@ -6,13 +6,15 @@ answers as that version does.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from lab_utils import jupyter
 from lab_utils.errors import SetupError
-from lab_utils.machine.java import Java, find_java
+from lab_utils.machine.java import Java, find_java, why
 
 SAYS = {
     8: 'openjdk version "1.8.0_392"\nOpenJDK Runtime Environment (build 1.8.0_392-b08)',
@@ -96,3 +98,19 @@ def test_a_fetched_jdk_is_found_again(machine: Path) -> None:
     (machine / "cache" / "jdk").symlink_to(machine / "fetched")
 
     assert 17 == find_java(may_fetch=False).version
+
+
+def test_few_files() -> None:
+    """Where few files may be open a JVM does not always say so; another cause goes before."""
+    code = (
+        "from lab_utils.machine.java import why\n"
+        "for said in ('Error loading java.security file', 'No space left on device'):\n"
+        "    print(why(said, 'Ask. '))"
+    )
+    few, full = subprocess.check_output(
+        ["/bin/sh", "-c", 'ulimit -n 128; exec "$0" -c "$1"', sys.executable, code], text=True
+    ).splitlines()
+
+    assert "a shell in which `ulimit -n` says 1024 or more." in few
+    assert full.startswith("The disk is full;")
+    assert "Ask. " == why("Error loading java.security file", "Ask. ")
